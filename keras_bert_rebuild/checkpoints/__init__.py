@@ -1,1 +1,1 @@
-"""Foreign files into arrays by name, and arrays into variables."""
+"""Arrays of foreign checkpoints by name, and their transfer to and from variables."""

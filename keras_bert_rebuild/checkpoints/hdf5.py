@@ -1,10 +1,8 @@
-"""HDF5 files: their own groups and arrays, of a size that fits the file, and the weights that Keras 2 saved in them.
+"""HDF5 files of weights saved by Keras 2, read without it: keras_bert's .h5 files and Hugging Face's `tf_model.h5`.
 
-The format allows more: links to other files (also to pipes, which would block), arrays whose numbers are stored elsewhere, arrays
-of terabytes of which nothing is stored, chunks that unpack to a thousand times their size, and filters that are loaded from
-libraries. A file of weights needs none of this.
-
-Weights are read without Keras 2: keras_bert's own .h5 files, and Hugging Face's `tf_model.h5`.
+A file is first checked to contain nothing but its own arrays, of a total size that fits the file. The format allows more: links to
+other files (or to pipes, which would block), arrays stored elsewhere, arrays of terabytes without data, chunks that decompress to a
+thousand times their size, and filters loaded from libraries. Weights need none of this.
 """
 
 import math
@@ -19,20 +17,20 @@ from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
 
-# deflate, shuffle, fletcher32: built-in filters that Keras or a user may have used.
+# Built-in filters, which Keras or a user may have used: deflate, shuffle, fletcher32.
 FILTERS = (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 
 
 def check_hdf5(file, size, where):
-    """Refuse a file that contains more than its own arrays.
+    """Refuse a file that contains anything but its own arrays.
 
     Args:
         file: an open `h5py.File`.
         size: of the file, in bytes.
-        where: its name, for errors.
+        where: its name, for error messages.
 
     Raises:
-        ValueError: a link to another name or file, an array that is too large for the file, an unknown filter, too many objects.
+        ValueError: there is a link to another name or file, an array too large for the file, an unknown filter or too many objects.
     """
     maximum = max(limit("hdf5_floor_bytes"), limit("hdf5_ratio") * size)
     groups, seen, declared = [file], {_address(file)}, 0
@@ -49,7 +47,7 @@ def check_hdf5(file, size, where):
             else:
                 declared += _declared_bytes(found, maximum, where)
             if declared > maximum:
-                raise ValueError(f"{where} declares arrays of {declared:,} bytes; a file of {size:,} bytes may have {maximum:,}.")
+                raise ValueError(f"{where} declares arrays of {declared:,} bytes; the limit for its {size:,} bytes is {maximum:,}.")
 
 
 def member(group, path, where):
@@ -70,23 +68,23 @@ def member(group, path, where):
 
 
 def _declared_bytes(dataset, maximum, where):
-    """The maximum bytes that reading an array takes."""
+    """The maximum number of bytes that reading a dataset takes."""
     if not isinstance(dataset, h5py.Dataset):
-        return 0  # a type with a name
+        return 0  # a named datatype
     if dataset.external or dataset.is_virtual:
         raise _elsewhere(where, dataset.name)
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
     if not set(filters) <= set(FILTERS):
-        raise ValueError(f"{where} has {dataset.name!r} compressed by an unknown filter, one of the numbers {filters}.")
+        raise ValueError(f"{where} compresses {dataset.name!r} with an unsupported filter, one of the numbers {filters}.")
     chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
     if chunk > maximum:
-        raise ValueError(f"{where} has {dataset.name!r} in chunks of {chunk:,} bytes; a file of its size may have {maximum:,}.")
+        raise ValueError(f"{where} has {dataset.name!r} in chunks of {chunk:,} bytes; the limit for its size is {maximum:,}.")
     return math.prod(dataset.shape or ()) * dataset.dtype.itemsize
 
 
 def _elsewhere(where, path):
-    return ValueError(f"{where} has {printable(path)} in another file or under another name, which is not read.")
+    return ValueError(f"{where} has {printable(path)} as a link to another file or name, which is refused.")
 
 
 def _address(found):
@@ -94,13 +92,13 @@ def _address(found):
     return info.fileno, info.addr
 
 
-# The last part of a name in Keras, and in PyTorch.
+# The last component of a weight's name in Keras, and in PyTorch.
 HUGGINGFACE_WORDS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "embeddings": "weight"}
 
-# How the names of keras_bert's layers with weights begin.
+# Prefixes of the names of keras_bert's layers that have weights.
 KERAS_BERT_LAYER = r"(Embedding|Encoder-\d+|MLM|NSP)-|NSP$"
 
-# The errors of h5py for damaged bytes.
+# What h5py raises for damaged bytes.
 DAMAGED = (
     ArithmeticError,
     AttributeError,
@@ -117,11 +115,11 @@ class KerasH5:
     """The arrays of a legacy Keras file by name.
 
     Args:
-        path: the file: a whole model or its weights.
-        rename: from the layer and the name of a weight in it, both as in the file, to its name here and whether it is transposed.
+        path: the file, with a whole model or only its weights.
+        rename: takes a layer name and a weight name as in the file; returns our name and whether the array must be transposed.
 
     Raises:
-        ValueError: the file is not such a file or is damaged, has two values for a name, or links to another file.
+        ValueError: the file is not of this format or damaged, has two values for a name, or links to another file.
     """
 
     def __init__(self, path, rename):
@@ -142,7 +140,7 @@ class KerasH5:
                     self._datasets[name] = (dataset.name, shape, dataset.dtype.name, transposed)
             config = file.attrs.get("model_config")
             self.model_config = None if config is None else _parsed(config, self.path)
-            """The architecture, if the file holds a whole model."""
+            """The config of the architecture, None if the file has only weights."""
 
     @property
     def names(self):
@@ -166,7 +164,7 @@ class KerasH5:
 
 
 class _Opened:
-    """An open HDF5 file; its errors become one sentence with its name."""
+    """An open HDF5 file, whose errors become one sentence with the name of the file."""
 
     def __init__(self, path, checked=False):
         self.path, self.checked = path, checked
@@ -197,15 +195,14 @@ class _Opened:
 def keras_bert_name(layer, weight):
     """`Encoder-1-FeedForward/Encoder-1-FeedForward_W1:0` as `Encoder-1-FeedForward/W1`.
 
-    If BERT is one layer of the model, that layer is called `model_1` or the like, and the weights have the names of their own
-    layers.
+    If BERT is a layer of the model, that layer is named `model_1` or similar, and its weights keep the names of their own layers.
     """
     *path, last = weight.split(":")[0].split("/")
     if not re.match(KERAS_BERT_LAYER, layer):
-        inner = re.sub(r"_\d+$", "", path[-1]) if path else ""  # the layers of a second model in one process got numbers
+        inner = re.sub(r"_\d+$", "", path[-1]) if path else ""  # numbered if the process had created layers of that name before
         if re.match(KERAS_BERT_LAYER, inner):
             layer = inner
-        elif path[:1] != [layer]:  # a layer of the user, which several models may have
+        elif path[:1] != [layer]:  # a layer defined by the user, possibly in several models
             return "/".join([layer, *path, last]), False
     return f"{layer}/{last.removeprefix(f'{layer}_')}", False
 
@@ -214,14 +211,14 @@ def huggingface_name(layer, weight):
     """`bert/encoder/layer_._0/output/dense/kernel:0` as `bert.encoder.layer.0.output.dense.weight`; kernels are transposed."""
     del layer
     parts = weight.split(":")[0].split("/")
-    if parts[0].startswith("tf_"):  # the name of the model, in older files
+    if parts[0].startswith("tf_"):  # older files start with the name of the model
         parts = parts[1:]
     *path, last = (re.sub(r"^.*___", "", part).replace("_._", ".") for part in parts)
     return ".".join([*path, HUGGINGFACE_WORDS.get(last, last)]), last == "kernel"
 
 
 def _strings(group, attribute):
-    """An attribute of names, which Keras splits into several if it is too long for one."""
+    """An attribute with a list of names, which Keras splits over several attributes if it is too long for one."""
     chunks = [group.attrs[attribute]] if attribute in group.attrs else []
     while not chunks or f"{attribute}{len(chunks)}" in group.attrs:
         chunks.append(group.attrs[f"{attribute}{len(chunks)}"])
@@ -231,7 +228,7 @@ def _strings(group, attribute):
 
 
 def _weights_of(file):
-    """The group with the layers: in the file of a whole model it is next to the architecture."""
+    """The group of the layers: `model_weights` in the file of a whole model, else the file itself."""
     return file["model_weights"] if isinstance(file.get("model_weights"), h5py.Group) else file
 
 
@@ -243,7 +240,7 @@ def _parsed(config, path):
 
 
 def names_in_keras_2_file(path):
-    """The names of all weights in a file in the layout of Keras 2, or None for another layout, that of .weights.h5."""
+    """The names of all weights in a file with the layout of Keras 2; None for another layout, such as that of .weights.h5."""
     with _Opened(Path(path)) as file:
         group = _weights_of(file)
         if "layer_names" not in group.attrs and "layer_names0" not in group.attrs:

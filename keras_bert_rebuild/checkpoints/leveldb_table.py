@@ -22,21 +22,21 @@ def read_table(path):
 
     Raises:
         ValueError: the file is not a table.
-        IndexError, struct.error: it is a damaged table.
+        IndexError, struct.error: the table is damaged.
     """
     size = check_regular(path)
     check_limit("tensorflow_index_bytes", size, str(path))
     if size < FOOTER:
-        raise ValueError(f"{path} is not a checkpoint index: it has {size} bytes.")
+        raise ValueError(f"{path} is not a checkpoint index: {size} bytes are too few.")
     content = path.read_bytes()
     if struct.unpack_from("<Q", content, size - 8)[0] != MAGIC:
-        raise ValueError(f"{path} is not a checkpoint index: its last bytes are not those of a LevelDB table.")
-    _, _, at = _handle(content, size - FOOTER)  # the meta index, which is empty
+        raise ValueError(f"{path} is not a checkpoint index: it does not end as a LevelDB table does.")
+    _, _, at = _handle(content, size - FOOTER)  # skip the metaindex, which is empty
     offset, length, _ = _handle(content, at)
     table, end = {}, 0
     for _, value in _read_block(content, offset, length):
         offset, length, _ = _handle(value, 0)
-        # Blocks must follow each other, or a thousand handles to one block would be read a thousand times.
+        # Blocks must not overlap: a thousand handles of one block would be read a thousand times.
         if offset < end:
             raise IndexError("two blocks have the same offset")
         end = offset + length
@@ -68,9 +68,9 @@ def masked_crc(data):
 
 
 def fields_of(message):
-    """The fields of a protocol buffer: number to the list of its values, integers or bytes."""
+    """The fields of a protocol buffer: field number to the list of its values, integers or bytes."""
     if not isinstance(message, bytes):
-        raise IndexError("a message is a number")
+        raise IndexError("expected a message, found a number")
     fields, at = {}, 0
     while at < len(message):
         tag, at = read_varint(message, at)
@@ -90,26 +90,26 @@ def fields_of(message):
 
 
 def make_field(number, value):
-    """A field of a protocol buffer: a number, or bytes."""
+    """A field of a protocol buffer, from an integer or bytes."""
     if isinstance(value, bytes):
         return varint(number << 3 | 2) + varint(len(value)) + value
     return varint(number << 3) + varint(value)
 
 
 def make_fixed32(number, value):
-    """A field that holds a number in four bytes."""
+    """A 32-bit fixed-width field of a protocol buffer."""
     return varint(number << 3 | 5) + struct.pack("<I", value)
 
 
 def _read_block(content, offset, length):
-    """The keys and values of a block; a key shares its beginning with the one before."""
+    """The keys and values of a block, whose keys are prefix-compressed."""
     if offset + length + TRAILER > len(content):
-        raise IndexError("a block ends after the end of the file")
+        raise IndexError("a block extends past the end of the file")
     if content[offset + length] != 0:
         raise IndexError("a block is compressed")
     block = content[offset : offset + length]
     if struct.unpack_from("<I", content, offset + length + 1)[0] != masked_crc(block + b"\0"):
-        raise IndexError("a checksum does not agree")
+        raise IndexError("a checksum does not match")
     end = length - 4 - 4 * struct.unpack_from("<I", block, length - 4)[0]
     key, at = b"", 0
     while at < end:
@@ -125,13 +125,13 @@ def _read_block(content, offset, length):
 
 
 def _make_block(pairs):
-    """A block of complete keys, with one restart point."""
+    """A block of complete keys, with a single restart point."""
     body = b"".join(varint(0) + varint(len(key)) + varint(len(value)) + key + value for key, value in pairs)
     return body + struct.pack("<II", 0, 1)
 
 
 def _closed(body):
-    """A block with its trailer: no compression, and the checksum."""
+    """A block with its trailer: no compression, and a checksum."""
     return body + b"\0" + struct.pack("<I", masked_crc(body + b"\0"))
 
 

@@ -17,7 +17,7 @@ from keras_bert_rebuild.files.regular import check_regular, read_text
 
 INDEX = "model.safetensors.index.json"
 
-# The format's names of dtypes.
+# The names of dtypes in the format.
 DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "I64": "int64", "I32": "int32", "BOOL": "bool"}
 
 
@@ -25,7 +25,7 @@ Entry = namedtuple("Entry", ["file", "dtype", "shape", "offset"])
 
 
 class SafetensorsFiles:
-    """The arrays of safetensors files by name, read from disk on request.
+    """The arrays of one or several safetensors files by name, read from disk on request.
 
     Args:
         path: a `.safetensors` file, or the `.index.json` of several.
@@ -67,14 +67,14 @@ class SafetensorsFiles:
 def _entries(file):
     """The name and the `Entry` of every array of a file.
 
-    The library checks the header against the file, but does not return the offsets of the arrays, which are then read from it.
+    The library validates the header but does not return the offsets of the arrays, so the header is parsed again for them.
     """
     check_safetensors(file)
     try:
         with safe_open(file, "np") as tensors:
             names = list(tensors.keys())
     except SafetensorError as error:
-        raise ValueError(f"{file} is not a safetensors file or is damaged: {printable(error)}.") from None
+        raise ValueError(f"{file} is not a safetensors file, or is damaged: {printable(error)}.") from None
     with file.open("rb") as content:
         (length,) = struct.unpack("<Q", content.read(8))
         header = parse_json(content.read(length).decode("utf-8"), file)
@@ -86,10 +86,10 @@ def _entries(file):
 
 
 def check_safetensors(file):
-    """Refuse a missing file, and a header that is larger than any in use, before the library reads it.
+    """Refuse a missing file, and a header longer than any in use, before the library reads it.
 
     Raises:
-        ValueError: there is no such file, or its header is too long.
+        ValueError: the file does not exist, or its header is too long.
     """
     if not file.exists():
         raise ValueError(f"expected a safetensors file at {file}; it does not exist.")
@@ -97,7 +97,7 @@ def check_safetensors(file):
     with file.open("rb") as content:
         start = content.read(8)
     length = int.from_bytes(start, "little")
-    if len(start) == 8 and length <= size:  # otherwise the library says what is wrong
+    if len(start) == 8 and length <= size:  # otherwise the library reports the problem
         check_limit("safetensors_header_bytes", length, f"the header of {file}")
 
 
@@ -105,12 +105,12 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
     """Write arrays as `model.safetensors`, or as several files with an index.
 
     Args:
-        folder: where to write.
+        folder: the folder to write to.
         arrays: an iterable of `(name, array)`.
-        max_shard_bytes: maximum size of a file, after which the next one is started.
+        max_shard_bytes: maximum size of one file.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: writing fails.
     """
     folder, shards, size, file_of = Path(folder), 0, 0, {}
     pending = {}
@@ -120,7 +120,7 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
         shards, size = shards + 1, 0
         try:
             save_file(pending, folder / f"{shards}.part", metadata={"format": "pt"})
-        except SafetensorError as error:  # a full disk is not an OSError here
+        except SafetensorError as error:  # the library does not raise OSError if the disk is full
             raise OSError(f"{folder} cannot be written: {error}.") from None
         file_of.update(dict.fromkeys(pending, shards))
         pending = {}
@@ -143,21 +143,21 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
 
 
 def files_of_index(path):
-    """The file of every array that an index names, by the array's name; all files must be in the folder of the index."""
+    """The file of every array listed in an index, by the array's name; all files must be in the folder of the index."""
     try:
         weight_map = dict(parse_json(read_text(path, "json_bytes", "JSON"), path)["weight_map"])
         outside = [file for file in weight_map.values() if Path(file).name != file]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ValueError(f"{path} is not an index of files of weights: {type(error).__name__}: {printable(error)}.") from None
+        raise ValueError(f"{path} is not an index of weight files: {type(error).__name__}: {printable(error)}.") from None
     if outside:
-        raise ValueError(f"{path} names {printable(outside[0])}, which is not in its folder.")
+        raise ValueError(f"{path} lists {printable(outside[0])}, which is outside its folder.")
     return {name: path.parent / file for name, file in weight_map.items()}
 
 
 def check_index(path, file_of, found):
-    """Refuse an index that does not match its files: one of the two is of another checkpoint."""
+    """Refuse an index that does not match its files."""
     for name in file_of.keys() | found.keys():
         if name not in file_of:
-            raise ValueError(f"{path} does not name {printable(name)}, which is in {found[name].name}.")
+            raise ValueError(f"{path} does not list {printable(name)}, which is in {found[name].name}.")
         if found.get(name) != file_of[name]:
-            raise ValueError(f"{path} names {file_of[name].name} as the file of {printable(name)}, which is not in it.")
+            raise ValueError(f"{path} lists {printable(name)} in {file_of[name].name}, which does not contain it.")

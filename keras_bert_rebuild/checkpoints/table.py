@@ -1,4 +1,4 @@
-"""Name tables: our variable path, their name and the layout of their array, written once for both directions."""
+"""Name tables: our variable path, the foreign name and the layout of the array, written once for reading and writing."""
 
 import math
 import re
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Our variable path, their name, the layout of the array (`layout_of`), and the direction in which the row applies: "both", or
-# "read" for a second name of an array that another row writes. If their array holds several of our variables, each has a row with
-# the same name, and `paths` are all of them in order, concatenated on the last axis of ours. "optional" is "both" for a variable
-# that only some models of the family have.
+# Our variable path, the foreign name, the layout of the foreign array (`layout_of`), and the direction the row applies to: "both";
+# "read" for an alias of an array that another row writes; or "optional", which is "both" for a variable that only some models of
+# the family have. If an array holds several of our variables, each has a row with the same name, and `paths` lists all of them in
+# the order in which they are concatenated on the last axis of our layout.
 Row = namedtuple("Row", ["path", "name", "layout", "use", "paths"], defaults=["both", ()])
 
 
@@ -18,58 +18,58 @@ Row = namedtuple("Row", ["path", "name", "layout", "use", "paths"], defaults=["b
 class NameTable:
     """The names of one foreign format for one family.
 
-    Rows are made of modules and names by `modules.Naming`. In rows of a block `{block}` counts from 1 in our paths, and `{layer}`
-    from 0 in their names; `{keras_layer}` counts from 4, after the layers of the embeddings, and in rows of heads it is the
-    number after the last block.
+    `modules.Naming` makes the rows. In rows of a block, `{block}` counts from 1 in our paths and `{layer}` from 0 in foreign names;
+    `{keras_layer}` counts from 4, after the layers of the embedding. In rows of heads, `{keras_layer}` is the number that follows
+    the last block.
     """
 
     embeddings: tuple
-    """Rows of the embeddings."""
+    """Rows of the embedding."""
 
     block: tuple
-    """Templates of the rows of an encoder block."""
+    """Row templates of an encoder block."""
 
     heads: dict
-    """Name of a head in `config.HEADS` to its rows, including those that it shares with other heads."""
+    """Head, a name in `config.HEADS`, to its rows, including those shared with other heads."""
 
     prefix: str = ""
-    """The prefix of all names of the encoder in a file that also has heads; a file of the encoder alone leaves it out."""
+    """Prefix of all encoder names in a file that also has heads; a file of the bare encoder has no prefix."""
 
     ignored: tuple = ()
-    """Regular expressions of names that hold no weights: optimizer slots, buffers."""
+    """Regular expressions of names that are not weights: optimizer slots, buffers."""
 
     spellings: tuple = ()
-    """Older spellings: pairs of a regular expression and its replacement."""
+    """Older spellings, as pairs of a regular expression and its replacement."""
 
     def rows(self, num_blocks, heads=None):
-        """The rows of a model with this number of distinct encoder blocks and these heads; None for all heads."""
+        """The rows of a model with this number of distinct blocks and these heads; None for all heads."""
         blocks = [_numbered(row, block=i + 1, layer=i, keras_layer=i + 4) for i in range(num_blocks) for row in self.block]
         of_heads = [row for head in (self.heads if heads is None else heads) for row in self._head_rows(head, num_blocks)]
         return list(dict.fromkeys([*self.embeddings, *blocks, *of_heads]))
 
     def heads_in(self, num_blocks, names):
-        """The heads whose names are all present, in the order of the table."""
+        """The heads whose names are all present, in table order."""
         return tuple(
             head for head in self.heads if all(row.name in names for row in self._head_rows(head, num_blocks) if row.use == "both")
         )
 
     def canonical(self, name, known):
-        """The name in the spelling of the table.
+        """A name in the table's spelling.
 
         Args:
-            name: as in a file.
-            known: the names of the table.
+            name: the name in a file.
+            known: all names of the table.
         """
         for pattern, replacement in self.spellings:
             name = re.sub(pattern, replacement, name)
         return self.prefix + name if self.prefix + name in known else name
 
     def is_ignored(self, name):
-        """Whether a name holds no weight."""
+        """Whether a name is not that of a weight."""
         return any(re.fullmatch(pattern, name) for pattern in self.ignored)
 
     def is_of_encoder(self, name):
-        """Whether a name, known or not, belongs to embeddings or blocks, so that leaving it out would change every output."""
+        """Whether a name, known or not, belongs to the embedding or a block, so that skipping it would change every output."""
         patterns = {re.sub(r"\{\w+\}", r"\\d+", self._part(row.name)) for row in (*self.embeddings, *self.block)}
         return any(re.fullmatch(pattern, self._part(name)) for pattern in patterns)
 
@@ -77,7 +77,7 @@ class NameTable:
         return [_numbered(row, keras_layer=num_blocks + 4) for row in self.heads.get(head, ())]
 
     def _part(self, name):
-        """The first part of a name after the prefix."""
+        """The first component of a name, without the prefix."""
         return re.split(r"[./]", name.removeprefix(self.prefix))[0]
 
 
@@ -86,7 +86,7 @@ def _numbered(row, **numbers):
     return Row(path.format(**numbers), name.format(**numbers), *rest, tuple(path.format(**numbers) for path in paths))
 
 
-# Whether the shape of theirs fits the shape of ours, theirs → ours, ours → theirs; None if it is never written.
+# Do the shapes match (theirs, ours); theirs → ours; ours → theirs, None if it is never written.
 Layout = namedtuple("Layout", ["fits", "to_ours", "to_theirs"])
 
 LAYOUTS = {
@@ -100,13 +100,13 @@ LAYOUTS = {
         to_ours=lambda array, shape: array.T,
         to_theirs=lambda array: array.T,
     ),
-    # A position table, which may be shortened or extended when it is read: see `loaded_values.py`.
+    # Position tables may be shortened or extended when read: see `loaded_values.py`.
     "positions": Layout(
         fits=lambda theirs, ours: len(theirs) == 2 and theirs[1] == ours[1],
         to_ours=lambda array, shape: array,
         to_theirs=lambda array: array,
     ),
-    # (hidden, heads, width of a head) and the like, for (hidden, hidden).
+    # (hidden, heads, head width) and similar, for (hidden, hidden).
     "split": Layout(
         fits=lambda theirs, ours: math.prod(theirs) == math.prod(ours) and len(theirs) >= len(ours),
         to_ours=lambda array, shape: array.reshape(shape),
@@ -119,8 +119,8 @@ def layout_of(name):
     """The `Layout` of a row.
 
     Args:
-        name: a key of `LAYOUTS`, or with a number of heads A one of "heads:A", for `(..., A, width of a head)`,
-            "heads_transposed:A", for that of the transpose, and "stacked:A", the first of these for every layer, stacked.
+        name: a key of `LAYOUTS`, or, for A heads, "heads:A" for `(..., A, head width)`, "heads_transposed:A" for the transpose of
+            that, or "stacked:A" for "heads:A" of all layers in one array.
     """
     kind, _, heads = name.partition(":")
     return _of_heads(kind, int(heads)) if heads else LAYOUTS[kind]
@@ -136,7 +136,7 @@ def _of_heads(kind, heads):
             to_ours=lambda array, shape: array.reshape(shape[::-1]).T,
             to_theirs=lambda array: split(array.T),
         )
-    if kind == "stacked":  # (layers, ..., heads, width of a head) for (..., layers · hidden)
+    if kind == "stacked":  # (layers, ..., heads, head width) for (..., layers · hidden)
         return Layout(
             fits=lambda theirs, ours: math.prod(theirs) == math.prod(ours) and len(theirs) == len(ours) + 2 and theirs[-2] == heads,
             to_ours=lambda array, shape: np.moveaxis(array, 0, -3).reshape(shape),
@@ -149,16 +149,16 @@ def _of_heads(kind, heads):
     )
 
 
-# The shape of one of their arrays in our layout, and the slice of its last axis that holds a variable.
+# The shape of a foreign array in our layout, and the slice of its last axis that holds a variable.
 ArraySlice = namedtuple("ArraySlice", ["shape", "span"])
 
 
 def slice_of(row, shapes):
-    """Where a variable is in the array of a row.
+    """Where a variable is in the foreign array of a row.
 
     Args:
         row: a `Row` of a name table.
-        shapes: variable path to shape, including all paths of the same array.
+        shapes: variable path to shape, for all paths of the array.
     """
     shape = tuple(shapes[row.path])
     if not row.paths:

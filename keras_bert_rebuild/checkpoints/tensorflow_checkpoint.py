@@ -1,6 +1,6 @@
 """TensorFlow checkpoints read and written without TensorFlow.
 
-A checkpoint `PREFIX` is a table `PREFIX.index` from names to entries and files `PREFIX.data-00000-of-0000N` with the bytes. An
+A checkpoint `PREFIX` is a table `PREFIX.index` from names to entries, and files `PREFIX.data-00000-of-0000N` with the values. An
 entry is a protocol buffer, `BundleEntryProto` of tensorflow/core/protobuf/tensor_bundle.proto.
 """
 
@@ -27,10 +27,10 @@ class TensorFlowCheckpoint:
     """The arrays of a checkpoint by name.
 
     Args:
-        path: prefix of the files, such as `bert_model.ckpt`; also one of the files, or a folder that holds one checkpoint.
+        path: the prefix of the files, such as `bert_model.ckpt`, one of the files, or a folder with one checkpoint.
 
     Raises:
-        ValueError: the checkpoint does not exist, or is not a checkpoint.
+        ValueError: the files do not exist, or are not a checkpoint.
     """
 
     def __init__(self, path):
@@ -45,9 +45,9 @@ class TensorFlowCheckpoint:
         self._check_sizes(index)
 
     def _check_sizes(self, index):
-        """Refuse an index in which arrays share bytes: a small file would be read a thousand times.
+        """Refuse an index in which arrays overlap, so that a small file would be read a thousand times.
 
-        An array beyond the end of its file is an error when it is read.
+        An array that extends past the end of its file is only an error when it is read.
         """
         for shard in {entry.shard for entry in self._entries.values()}:
             data = self._data_file(shard)
@@ -55,7 +55,7 @@ class TensorFlowCheckpoint:
             declared = sum(e.size for e in self._entries.values() if e.shard == shard and e.offset + e.size <= file_size)
             if declared > file_size:
                 raise ValueError(
-                    f"{index} is damaged: its arrays in {data.name} take {declared:,} bytes, and the file has {file_size:,}."
+                    f"{index} is damaged: its arrays in {data.name} take {declared:,} bytes; the file has {file_size:,}."
                 )
 
     def _data_file(self, shard):
@@ -73,15 +73,15 @@ class TensorFlowCheckpoint:
     def dtype(self, name):
         """The dtype of an array, in NumPy's spelling if it has one."""
         number = self._entries[name].dtype
-        return np.dtype(DTYPES[number]).name if number in DTYPES else f"the data type number {number}"
+        return np.dtype(DTYPES[number]).name if number in DTYPES else f"data type number {number}"
 
     def read(self, name):
-        """An array, read from disk and checked against its checksum."""
+        """An array, read from disk; its checksum is verified."""
         entry = self._entries[name]
         if entry.dtype not in DTYPES:
-            raise ValueError(f"{self.prefix}: {name} has the data type number {entry.dtype}; known are {sorted(DTYPES)}.")
+            raise ValueError(f"{self.prefix}: {name} has data type number {entry.dtype}; supported: {sorted(DTYPES)}.")
         if entry.sliced:
-            raise ValueError(f"{self.prefix}: {name} was saved in slices, which cannot be read: save it again as a whole.")
+            raise ValueError(f"{self.prefix}: {name} was saved in slices, which is not supported: save it again in one piece.")
         dtype = np.dtype(DTYPES[entry.dtype])
         expected = math.prod(entry.shape) * dtype.itemsize
         data = self._data_file(entry.shard)
@@ -89,22 +89,22 @@ class TensorFlowCheckpoint:
             raise ValueError(f"{name} is in {data}, which is missing.")
         if entry.size != expected or entry.offset + entry.size > data.stat().st_size:
             raise ValueError(
-                f"{data} is damaged: {name} of shape {entry.shape} takes {expected} bytes; the index says {entry.size} at "
+                f"{data} is damaged: {name} of shape {entry.shape} takes {expected} bytes; the index lists {entry.size} at offset "
                 f"{entry.offset}, and the file has {data.stat().st_size}."
             )
         array = read_array(data, dtype, entry.shape, entry.offset)
         if entry.checksum is not None and masked_crc(array) != entry.checksum:
-            raise ValueError(f"{data} is damaged: the checksum of {name} does not agree.")
+            raise ValueError(f"{data} is damaged: the checksum of {name} does not match.")
         return array
 
 
 def checkpoint_prefix(path):
-    """The prefix of the files of a checkpoint, from the prefix, one of the files or their folder."""
+    """The prefix of a checkpoint's files, from the prefix itself, one of the files, or their folder."""
     path = Path(path)
     if path.is_dir():
         found = sorted(path.glob("*.index"))
         if len(found) != 1:
-            raise ValueError(f"expected a folder with one checkpoint; {path} holds {len(found)} files ending in .index.")
+            raise ValueError(f"expected a folder with one checkpoint; {path} has {len(found)} files ending in .index.")
         return found[0].with_suffix("")
     for ending in (".index", ".meta"):
         if path.name.endswith(ending):
@@ -112,19 +112,19 @@ def checkpoint_prefix(path):
     if ".data-" in path.name:
         path = path.with_name(path.name.split(".data-")[0])
     if not Path(f"{path}.index").exists():
-        raise ValueError(f"expected a checkpoint at {path}, that is, a file {path}.index; it does not exist.")
+        raise ValueError(f"expected a checkpoint at {path}; {path}.index does not exist.")
     return path
 
 
 def write_tensorflow_checkpoint(prefix, arrays):
-    """Write a checkpoint of one data file.
+    """Write a checkpoint with one data file.
 
     Args:
-        prefix: of the files, such as `folder/bert_model.ckpt`.
+        prefix: the prefix of the files, such as `folder/bert_model.ckpt`.
         arrays: an iterable of `(name, array)`.
 
     Raises:
-        ValueError: an array has a dtype that cannot be written, such as bfloat16.
+        ValueError: an array has a dtype that is not supported, such as bfloat16.
     """
     table = {b"": make_field(1, 1) + make_field(3, make_field(1, 1))}  # one data file, version 1
     with Path(f"{prefix}.data-00000-of-00001").open("wb") as file:
@@ -132,7 +132,7 @@ def write_tensorflow_checkpoint(prefix, arrays):
             array = np.ascontiguousarray(array)
             if array.dtype not in NUMBER_OF:
                 known = ", ".join(dtype.name for dtype in NUMBER_OF)
-                raise ValueError(f"a checkpoint of TensorFlow takes {known}; {name} is {array.dtype.name}: choose another dtype.")
+                raise ValueError(f"a TensorFlow checkpoint stores {known}; {name} is {array.dtype.name}: choose another dtype.")
             shape = b"".join(make_field(2, make_field(1, length)) for length in array.shape)
             entry = make_field(1, NUMBER_OF[array.dtype]) + make_field(2, shape)
             entry += make_field(4, file.tell()) + make_field(5, array.nbytes) + make_fixed32(6, masked_crc(array))
@@ -142,10 +142,10 @@ def write_tensorflow_checkpoint(prefix, arrays):
 
 
 def _entry(fields):
-    """The `Entry` of a `BundleEntryProto`; its shape is a message of messages."""
+    """The `Entry` of a `BundleEntryProto`, whose shape is a nested message."""
     (shape,) = fields.get(2, [b""])[-1:]
     if not isinstance(shape, bytes):
-        raise IndexError("a shape is a number")
+        raise IndexError("expected a shape, found a number")
     dims = fields_of(shape).get(2, [])
     if len(dims) > limit("array_dimensions"):
         raise IndexError(f"an array has {len(dims)} dimensions")

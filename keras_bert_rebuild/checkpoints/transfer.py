@@ -1,4 +1,4 @@
-"""Arrays by foreign name into the variables of a model, and back: everything is transferred, or every problem is reported."""
+"""Foreign arrays by name into the variables of a model, and back: everything is transferred, or every problem is reported."""
 
 import difflib
 import warnings
@@ -16,28 +16,28 @@ from keras_bert_rebuild.files.printable import printable
 
 @dataclass
 class LoadReport:
-    """What happened to every variable of the model and every name of the file. Printed, it is a table."""
+    """What happened to every variable of the model and every name of the file; prints as a table."""
 
     source: str = ""
-    """The file or folder, and its format."""
+    """The file or folder and its format."""
 
     loaded: list = field(default_factory=list)
-    """`(path, name, shape)` of the variables that were filled, with the array they were filled from."""
+    """`(path, name, shape)` of each loaded variable, with the array it was loaded from."""
 
     missing: list = field(default_factory=list)
-    """`(path, why)` of the variables that keep their random values; empty after a strict load."""
+    """`(path, reason)` of the variables that keep their initial values; empty after a strict load."""
 
     unused: list = field(default_factory=list)
-    """Names of the file that were not used: heads that were not requested, and unknown names."""
+    """Names of the file that were not used: heads not requested, and unknown names."""
 
     reshaped: list = field(default_factory=list)
-    """`(path, their shape, our shape)` of the variables that were shortened or extended."""
+    """`(path, their shape, our shape)` of position tables that were shortened or extended."""
 
     ignored: list = field(default_factory=list)
-    """Names of the file that hold no weights, such as optimizer slots."""
+    """Names of the file that are not weights, such as optimizer slots."""
 
     tokenizer_files: dict = field(default_factory=dict, repr=False)
-    """Name to bytes of the tokenizer files next to the weights; not printed."""
+    """The tokenizer files next to the weights, name to bytes; not printed."""
 
     def __str__(self):
         counts = ", ".join(f"{len(getattr(self, kind))} {kind}" for kind in ("loaded", "missing", "unused", "reshaped", "ignored"))
@@ -53,33 +53,33 @@ class LoadReport:
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
-# What a variable is filled from: a row, the name of the array in the file, and the `ArraySlice` of the variable in it.
+# Where a variable is loaded from: a row, the name of the array in the file, and the variable's `ArraySlice` of the array.
 _Origin = namedtuple("_Origin", ["row", "name", "slice"])
 
 
 def load_variables(
     variables, source, table, rows, *, strict=True, optional=(), leftovers=False, position_offset=0, extend_positions=None
 ):
-    """Fill variables from a file.
+    """Load variables from a file.
 
-    Everything that names and shapes show is checked before the first variable is changed.
+    Everything that names and shapes can show is checked before the first variable is changed.
 
     Args:
-        variables: the variables to fill.
+        variables: the variables to load.
         source: the file, with `names`, `shape(name)`, `dtype(name)` and `read(name)`.
         table: the `NameTable` of its format.
-        rows: the rows of the table for the model; names that only other rows have may stay unused.
-        strict: whether a variable without its array, an array of another shape and an unused name of the encoder are an error.
-            Otherwise they are skipped and reported.
-        optional: paths that keep their values if the file does not have them.
-        leftovers: whether names of the encoder may stay unused even so.
-        position_offset, extend_positions: as in `fit_positions`; a position table with fewer rows takes the first.
+        rows: the table's rows for the model; names that only occur in other rows may remain unused.
+        strict: whether missing arrays, different shapes and unused names of the encoder are errors. If not, they are skipped and
+            reported.
+        optional: paths that keep their values if the file lacks them.
+        leftovers: whether names of the encoder may remain unused even if `strict`.
+        position_offset, extend_positions: see `fit_positions`; a shorter position table takes the first rows.
 
     Returns:
         A `LoadReport`.
 
     Raises:
-        ValueError: lists everything that does not fit.
+        ValueError: lists every problem.
     """
     known = {row.name for row in rows}
     names, problems = _canonical_names(source, table, known)
@@ -88,7 +88,7 @@ def load_variables(
     for row in rows:
         by_path.setdefault(row.path, []).append(row)
     shapes = {variable.path: tuple(variable.shape) for variable in variables}
-    fills, taken = {}, set()  # the variables that each array fills: it is read once
+    fills, taken = {}, set()  # array to the variables it fills, so that it is read once
     for variable in variables:
         found = [row for row in by_path.get(variable.path, ()) if row.name in names]
         taken.update(row.name for row in by_path.get(variable.path, ()))
@@ -108,7 +108,7 @@ def load_variables(
     report.unused = sorted(actual for name, actual in names.items() if name not in taken and not table.is_ignored(name))
     problems += [f"{path}: {why}" for path, why in report.missing]
     if not leftovers:
-        problems += [f"{printable(name)}: nothing in the model takes it" for name in report.unused if table.is_of_encoder(name)]
+        problems += [f"{printable(name)}: the model has no variable for it" for name in report.unused if table.is_of_encoder(name)]
     if problems and strict:
         raise ValueError("the checkpoint does not fit the model:\n  " + "\n  ".join(problems))
     for name, filled in fills.items():
@@ -117,17 +117,17 @@ def load_variables(
 
 
 def arrays_to_write(variables, rows):
-    """The arrays of a model under foreign names, one by one.
+    """The arrays of a model under their foreign names, one at a time.
 
     Args:
         variables: the variables.
-        rows: the rows of the table for the model.
+        rows: the table's rows for the model.
 
     Returns:
         An iterator of `(name, array)`.
 
     Raises:
-        ValueError: lists every variable that the format has no name for.
+        ValueError: lists every variable for which the format has no name.
     """
     by_path = {row.path: row for row in reversed(rows) if row.use != "read"}
     variables = {variable.path: variable for variable in variables}
@@ -138,7 +138,7 @@ def arrays_to_write(variables, rows):
         raise ValueError("the format has no name for:\n  " + "\n  ".join(nameless))
     for row in written:
         first, *others = row.paths or [row.path]
-        if row.path != first:  # written with the first
+        if row.path != first:  # written together with the first
             continue
         array = to_numpy(variables[first])
         if others:
@@ -147,12 +147,12 @@ def arrays_to_write(variables, rows):
 
 
 def to_numpy(variable):
-    """The value of a variable on the host."""
+    """The value of a variable as a NumPy array."""
     return keras.ops.convert_to_numpy(variable.value)
 
 
 def _canonical_names(source, table, known):
-    """The names of the file by their spelling in the table, and a problem for each spelling that two names share."""
+    """The names of the file by their spelling in the table, and a problem for each spelling that occurs twice."""
     names, problems = {}, []
     for actual in source.names:
         name = table.canonical(actual, known)
@@ -171,16 +171,16 @@ def _why_missing(path, by_path, names):
 
 
 def _parts_problem(rows, shapes):
-    """Which variable of the arrays of these rows the model lacks; None if it has all."""
+    """The first variable in the arrays of these rows that the model lacks, as a problem; None if it has all."""
     for row in rows:
         absent = [path for path in row.paths if path not in shapes]
         if absent:
-            return f"{row.name} holds {absent[0]} too, which the model does not have"
+            return f"{row.name} also holds {absent[0]}, which the model does not have"
     return None
 
 
 def _shape_problem(origin, aliases, source, offset, extend):
-    """What is wrong with an array by name, shape and dtype; None if nothing."""
+    """What is wrong with the name, shape or dtype of an array; None if nothing."""
     row, name, (ours, _) = origin
     theirs, dtype = tuple(source.shape(name)), source.dtype(name)
     if dtype not in FLOATS:
@@ -189,39 +189,39 @@ def _shape_problem(origin, aliases, source, offset, extend):
         return (
             f"expected shape {layout_of(row.layout).to_theirs(np.empty(ours)).shape}; {name} has {theirs}"
             if layout_of(row.layout).to_theirs
-            else f"expected as many numbers as in {ours}; {name} has {theirs}"
+            else f"expected as many values as {ours} has; {name} has {theirs}"
         )
     if row.layout == "positions" and ours[0] > theirs[0] and extend is None:
-        return f"expected {ours[0] - offset} positions; {name} has {theirs[0] - offset}: choose extend_positions to extend it"
+        return f"expected {ours[0] - offset} positions; {name} has {theirs[0] - offset}: choose extend_positions to extend them"
     for alias in aliases:
         if not _same(origin, alias, source):
-            return f"{alias.name} differs from {name}, and the model has one for both"
+            return f"{alias.name} differs from {name}; the model has one variable for both"
     return None
 
 
 def _same(origin, alias, source):
-    """Whether two arrays give a variable the same values."""
+    """Whether two arrays give a variable equal values."""
     fits = layout_of(alias.row.layout).fits(tuple(source.shape(alias.name)), alias.slice.shape)
     return fits and np.array_equal(*(_as_ours(each, source.read(each.name)) for each in (origin, alias)))
 
 
 def _as_ours(origin, array):
-    """The value of a variable from one of their arrays, before a position table is shortened or extended."""
+    """The value of a variable from a foreign array, before a position table is shortened or extended."""
     array = layout_of(origin.row.layout).to_ours(array, origin.slice.shape)
     return array if origin.slice.span is None else array[..., origin.slice.span]
 
 
 def _fill(name, filled, source, report, offset, extend):
-    """Read an array and fill its variables."""
+    """Read an array and load its variables."""
     read = source.read(name)
     for variable, origin in filled:
         array, shape = _as_ours(origin, read), tuple(variable.shape)
         if not all_finite(array):
-            warnings.warn(f"{name} has numbers that are not finite; {variable.path} now has them too.", stacklevel=4)
+            warnings.warn(f"{name} has non-finite values; {variable.path} now has them too.", stacklevel=4)
         if origin.row.layout == "positions" and array.shape != shape:
             report.reshaped.append((variable.path, tuple(array.shape), shape))
             array = fit_positions(array, shape[0], offset, extend)
-        if array.dtype.name not in ("float32", "float64", "float16"):  # bfloat16, which not every backend takes from NumPy
+        if array.dtype.name not in ("float32", "float64", "float16"):  # bfloat16: not every backend accepts it from NumPy
             array = array.astype("float32")
         variable.assign(handed_over(array))
         report.loaded.append((variable.path, name, tuple(source.shape(name))))

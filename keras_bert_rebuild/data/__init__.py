@@ -1,1 +1,1 @@
-"""From documents to training batches: pairing and masking as pure seeded functions."""
+"""From documents to training batches; sentence pairs and masks are pure functions of a seed."""

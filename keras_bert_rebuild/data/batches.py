@@ -1,7 +1,4 @@
-"""Batches of rows of about the same length, padded to one of few lengths as the arrays that a model takes, epoch after epoch.
-
-The one engine of training and prediction.
-"""
+"""Batches of rows of similar length, padded to one of a few lengths, epoch after epoch: used for training and prediction."""
 
 import bisect
 from collections import namedtuple
@@ -14,32 +11,32 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.few_lengths import few_lengths
 from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
 
-# Lengths of few shapes, and of short texts, which have 12 tokens as often as 200.
+# Lengths to pad to: few shapes; more of them for mostly short texts, among which 12 tokens are as frequent as 200.
 BUCKETS = (32, 64, 128, 256, 512)
 SHORT_TEXTS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
-# Pairs of a limit and the step between lengths up to it: little padding, where a new shape costs nothing.
+# Pairs of a limit and the step between lengths up to it, for backends where a new shape costs nothing: little padding.
 FINE_STEPS = ((32, 2), (64, 4), (128, 8), (256, 16), (512, 32), (1 << 20, 128))
 
-# Batches per window: enough to separate lengths, few enough that a single batch can be made at once.
+# Batches per window: enough to separate lengths, few enough that one batch can be made quickly on its own.
 WINDOW = 32
 
-# A batch that runs before it is full also takes rows of at least this share of its length: they cost less there than alone.
+# A batch that runs before it is full also takes rows of at least this fraction of its length: cheaper than a batch of their own.
 CLOSE = 0.85
 
-# Rows that may be read before the first of them is answered, and bytes of answers that may wait for it.
+# Rows that may be read, and bytes of results that may be held back, before the oldest row has its result.
 LOOK_AHEAD = 4096
 WAITING_BYTES = 1 << 27
 
-# Rows that are read while the batch of the oldest unanswered row is computed.
+# Rows that are read while the batch of the oldest pending row is computed.
 GRACE = 256
 
-# The numbers of the examples of a batch `(batch,)`, and the length it is padded to.
+# The indices of the examples of a batch `(batch,)`, and the length it is padded to.
 Bucket = namedtuple("Bucket", ["indexes", "length"])
 
 
 def lengths_up_to(longest, lengths):
-    """Those of the lengths, ascending, that are below the longest row, and that of the longest row."""
+    """The lengths, ascending, that are below `longest`, followed by `longest`."""
     return [*(length for length in lengths if length < longest), longest]
 
 
@@ -48,7 +45,7 @@ def bucket_lengths(longest, compiled):
 
     Args:
         longest: the longest row.
-        compiled: whether every shape is compiled, so that there should be few: see `few_lengths`.
+        compiled: whether every shape is compiled, so that there should be few of them: see `few_lengths`.
 
     Example:
 
@@ -66,39 +63,39 @@ def bucket_lengths(longest, compiled):
 
 
 def least_length(lengths, tokens):
-    """The least of the lengths, ascending, that holds a row of that many tokens."""
+    """The smallest of the lengths, ascending, that holds a row of this many tokens."""
     return int(lengths[bisect.bisect_left(lengths, tokens)])
 
 
 def divided(order, sizes, lengths, batch_size):
-    """Divide examples into batches, all of them full but the last.
+    """Divide examples into batches, all full except the last.
 
     Args:
-        order: the numbers of the examples, ascending in the length that holds them.
+        order: the indices of the examples, ascending by the length that holds them.
         sizes: tokens of every example, an array.
         lengths: lengths to pad to, ascending; the last holds every example.
         batch_size: examples of a batch.
 
     Returns:
-        A list of `Bucket`, each padded to the least length that holds its longest example.
+        A list of `Bucket`, each padded to the smallest length that holds its longest example.
     """
     parts = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
     return [Bucket(part, least_length(lengths, sizes[part].max())) for part in parts]
 
 
 def length_windows(sizes, batch_size, lengths, key):
-    """Divide the examples of a window of their endless sequence into batches.
+    """Divide the examples of one window of the endless sequence of examples into batches.
 
-    The examples are sorted by size and divided; the batches come in random order. Every example is in one batch.
+    The examples are sorted by size and divided; the batches are shuffled. Every example is in exactly one batch.
 
     Args:
         sizes: tokens of every example, `(batches * batch_size,)`.
         batch_size: examples of a batch.
         lengths: lengths to pad to, ascending; the last holds every example.
-        key: the key of the draws, uint64.
+        key: the key of the random numbers, uint64.
 
     Returns:
-        For every batch the numbers of its examples, ascending `(batch_size,)`, and the length it is padded to.
+        For every batch the indices of its examples, ascending `(batch_size,)`, and the length it is padded to.
     """
     batches = divided(np.argsort(sizes, kind="stable"), sizes, lengths, batch_size)
     order = np.argsort(uniform_at(key, np.arange(len(batches)), Stream.MEMBERS), kind="stable")
@@ -106,20 +103,20 @@ def length_windows(sizes, batch_size, lengths, key):
 
 
 def rows_of_batch(tokens, length):
-    """The number of rows of a length that have that many tokens together, at least one."""
+    """The number of rows of a length that a budget of tokens allows, at least one."""
     return max(1, tokens // length)
 
 
 class Buckets:
-    """Pass rows of about the same length through a function together.
+    """Pass rows of similar length through a function together.
 
     Args:
-        answer: a function of rows and the length to pad them to that returns an array for each row.
-        lengths: the lengths, as from `bucket_lengths`.
-        batch_tokens: tokens in a batch, padding included; a batch has at least one row.
-        look_ahead: rows that may be read before the first of them is answered.
-        fetch: a function from what `answer` returns to the arrays. It is called when the next batch has begun, so that a device
-            computes while rows are read; `GRACE` more rows are read ahead. None: `answer` returns the arrays themselves.
+        answer: a function of a list of rows and the length to pad them to; returns an array per row.
+        lengths: the lengths, see `bucket_lengths`.
+        batch_tokens: tokens of a batch, padding included; a batch has at least one row.
+        look_ahead: rows that may be read before the oldest of them has its result.
+        fetch: a function from the return value of `answer` to the arrays, called once the next batch has been dispatched, so that
+            the device computes while rows are read; `GRACE` further rows are read ahead. None if `answer` returns the arrays.
     """
 
     def __init__(self, answer, lengths, batch_tokens, look_ahead=LOOK_AHEAD, fetch=None):
@@ -130,7 +127,7 @@ class Buckets:
         self.look_ahead = look_ahead
 
     def with_lengths(self, lengths):
-        """The same with other lengths."""
+        """A copy with other lengths."""
         return Buckets(self.answer, lengths, self.batch_tokens, self.look_ahead, self.fetch)
 
     def rows(self, length):
@@ -138,20 +135,20 @@ class Buckets:
         return rows_of_batch(self.batch_tokens, length)
 
     def stream(self, rows):
-        """Yield the answer to every row, in order.
+        """Yield the result of every row, in order.
 
-        A batch runs when it is full. The batch of the oldest unanswered row also runs when `look_ahead` rows or `WAITING_BYTES` of
-        answers wait for that row. So memory does not grow with the number of rows.
+        A batch runs when it is full. The batch of the oldest pending row also runs once `look_ahead` rows, or `WAITING_BYTES` of
+        results, wait for that row, so memory does not grow with the number of rows.
 
         Args:
-            rows: an iterable of rows, each a tuple whose first item is a sequence of ids; it may be endless.
+            rows: an iterable, possibly endless, of rows, each a tuple whose first item is a sequence of ids.
 
         Raises:
             ValueError: a row is longer than the last length.
         """
         queues = {length: [] for length in self.lengths}
         done, waiting, first = {}, 0, 0
-        running = None  # the numbers of the rows that a device computes, and what will be their answers
+        running = None  # indices of the rows that the device is computing, and their future results
 
         def settle():
             nonlocal running, waiting
@@ -208,23 +205,23 @@ class Buckets:
 
 
 class EpochBatches(keras.utils.PyDataset):
-    """Batches that are a function of epoch and index, `batch(epoch, index)`, passed to Keras epoch after epoch.
+    """Batches that are a function of epoch and index, `batch(epoch, index)`, for as many epochs as Keras asks for.
 
-    The models of this package read the batches of an epoch in order, unless `fit` gets `shuffle=True`, and prepare them ahead.
-    Any other `keras.Model` needs `fit(shuffle=False)` and prepares none ahead: Keras's own threads lose and repeat batches on JAX
-    and torch, so Keras sees no workers here. Do not pass `steps_per_epoch` to either.
+    The models of this package read the batches of an epoch in order, unless `fit` gets `shuffle=True`, and prefetch them. With any
+    other `keras.Model`, pass `shuffle=False` to `fit`; nothing is prefetched then, since Keras's own threads lose and repeat
+    batches on JAX and torch. Never pass `steps_per_epoch`.
 
     Args:
-        start_epoch: number of the first epoch.
-        repeat: whether every epoch has the batches of the first, as an evaluation needs.
-        workers: threads that make batches while a model trains, at most `max(2, workers)` ahead; 0 makes them between the steps.
+        start_epoch: index of the first epoch.
+        repeat: whether every epoch has the batches of the first one, as an evaluation needs.
+        workers: threads that prefetch batches during training, at most `max(2, workers)` ahead; 0 makes each batch when needed.
     """
 
     def __init__(self, start_epoch: int = 0, repeat: bool = False, workers: int = 0) -> None:
         super().__init__(workers=0, max_queue_size=max(2, workers))
         self.epoch = start_epoch
         self.repeat = repeat
-        self.made_ahead_by = workers  # also tells a model of this package not to change the order
+        self.made_ahead_by = workers  # also a sign to models of this package to keep the order
         self._requested: set[int] | None = None
 
     def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
@@ -240,14 +237,14 @@ class EpochBatches(keras.utils.PyDataset):
         self._requested = set()
 
     def on_epoch_end(self) -> None:
-        # Keras ends epochs that never began, and takes one batch of an epoch and ends it to build a model.
+        # Keras ends epochs that never began; to build a model, it takes one batch of an epoch and ends the epoch.
         if self._requested is not None and len(self._requested) >= len(self) and not self.repeat:
             self.epoch += 1
         self._requested = None
 
 
 def padded(sequences, length, padding=0, dtype="int32"):
-    """Sequences as rows of an array `(sequences, length, ...)`, filled up with `padding`."""
+    """Sequences as rows of an array `(sequences, length, ...)`, padded with `padding`."""
     first = np.asarray(sequences[0])
     rows = np.full((len(sequences), length, *first.shape[1:]), padding, dtype)
     for row, sequence in zip(rows, sequences, strict=True):
@@ -256,30 +253,30 @@ def padded(sequences, length, padding=0, dtype="int32"):
 
 
 def input_arrays(inputs, length, padding):
-    """The rows of every input of a model as an array, padded to a length; the array itself where there is one input.
+    """One array per input of a model, padded to a length; the array itself, not a list, for a model with one input.
 
     Args:
-        inputs: for every input a list of rows.
-        length: the length of the arrays.
-        padding: for every input what it is filled up with.
+        inputs: a list of rows per input.
+        length: length of the arrays.
+        padding: the padding value of each input.
     """
     return bare_if_one(tuple(padded(rows, length, pad) for rows, pad in zip(inputs, padding, strict=True)))
 
 
 def model_inputs(names, ids, segments, pad_id, masked=None):
-    """What a model takes for rows of token ids: for each of its inputs the rows, and what they are filled up with.
+    """The inputs of a model for rows of token ids: the rows and the padding value of each input.
 
     Args:
-        names: the names of the inputs, of which rows decide `Input-Token`, `Input-Segment` and `Input-Mask`.
+        names: names of the inputs; `Input-Token`, `Input-Segment` and `Input-Mask` follow from the rows.
         ids, segments: lists of rows.
-        pad_id: the token of padding.
-        masked: for `Input-Masked`, rows that are not zero where a token is to be predicted; None if the model has no such input.
+        pad_id: the id of the padding token.
+        masked: for `Input-Masked`, rows that are nonzero at tokens to predict; None if the model has no such input.
 
     Returns:
-        A list of lists of rows and a list of numbers, as `input_arrays` takes them.
+        A list of lists of rows and a list of padding values, the arguments of `input_arrays`.
 
     Raises:
-        ValueError: the model has an input that rows do not decide.
+        ValueError: the model has another input.
     """
     known = {
         "Input-Token": lambda: (ids, pad_id),
@@ -289,6 +286,6 @@ def model_inputs(names, ids, segments, pad_id, masked=None):
     }
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ValueError(f"the model must have no inputs but {', '.join(known)}; it has {', '.join(unknown)}, too.")
+        raise ValueError(f"the model must have no inputs other than {', '.join(known)}; it also has {', '.join(unknown)}.")
     inputs, padding = zip(*(known[name]() for name in names), strict=True)
     return list(inputs), list(padding)

@@ -1,4 +1,4 @@
-"""Few lengths to pad rows to, where every length is a program that has to be compiled."""
+"""A few lengths to pad rows to, for backends that compile a program per length."""
 
 import bisect
 import itertools
@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-# Lengths of one kind of batch, each a program of its own.
+# Maximum number of lengths of one kind of batch; each is a program to compile.
 MOST = 5
 
-# Rows whose lengths say something about those to come.
+# Minimum number of rows whose lengths are representative of those to come.
 ENOUGH = 256
 
 
 def few_lengths(longest):
-    """At most `MOST` lengths up to the longest, in equal ratios from 16 and multiples of 8.
+    """At most `MOST` lengths up to the longest, roughly geometric from 16, multiples of 8.
 
     Example:
 
@@ -29,23 +29,23 @@ def few_lengths(longest):
 
 
 def candidates(longest):
-    """The lengths to choose from: 8, 12, 16, 24, 32, 48 and so on, so that programs of other texts are used again."""
+    """The lengths to choose from: 8, 12, 16, 24, 32, 48 and so on, so that programs compiled for other texts are reused."""
     lengths = (base << double for double in range(longest.bit_length()) for base in (8, 12))
     return [*sorted(length for length in lengths if length < longest), longest]
 
 
 def chosen_lengths(sizes, longest, most=MOST, price=0):
-    """The lengths with the least padding for rows of these sizes, and what longer rows need.
+    """The lengths with the least padding for rows of these sizes, followed by lengths for longer rows.
 
     Args:
-        sizes: tokens of every row, an array; with fewer than `ENOUGH` rows the answer is `few_lengths`, which depends on nothing.
-        longest: the longest row that may come, the last of the lengths.
-        most: maximum number of lengths for these rows.
-        price: what a length costs, in tokens that could be computed while its program is compiled.
+        sizes: tokens of every row, an array; if there are fewer than `ENOUGH` rows, the result is `few_lengths(longest)`.
+        longest: the longest row that may come, and the last of the lengths.
+        most: maximum number of lengths for the given rows.
+        price: cost of a length, in tokens that could be computed in the time it takes to compile its program.
 
     Returns:
-        A list of at most `most` of `candidates`, ascending; after them, if longer rows may come, each length twice the one before,
-        since a program is compiled when the first row needs it.
+        A list of at most `most` of `candidates`, ascending; if longer rows may come, further lengths follow, each twice the
+        previous one, since a program is only compiled when a row needs it.
 
     Example:
 
@@ -58,7 +58,7 @@ def chosen_lengths(sizes, longest, most=MOST, price=0):
         return few_lengths(longest)
     sizes, known = np.sort(sizes), candidates(longest)
     *others, last = known[: bisect.bisect_left(known, sizes[-1]) + 1]
-    rows = {length: int(np.searchsorted(sizes, length, "right")) for length in (0, *others, last)}  # at most so long
+    rows = {length: int(np.searchsorted(sizes, length, "right")) for length in (0, *others, last)}  # rows of at most this length
 
     def tokens(lengths):
         computed = sum((rows[length] - rows[shorter]) * length for shorter, length in itertools.pairwise((0, *lengths)))

@@ -1,4 +1,4 @@
-"""Random numbers as a function of a key and a counter: any one can be computed without those before it."""
+"""Counter-based random numbers: each is a function of a key and a counter, computed without those before it."""
 
 import enum
 
@@ -9,12 +9,12 @@ _STREAM = 0xD1342543DE82EF95
 _ALL_BITS = 2**64 - 1
 _SHIFTS = tuple(np.uint64(n) for n in (30, 27, 31))
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-# Pairs of rounds of the permutation: with fewer, permutations of a handful of positions are visibly uneven.
+# Pairs of rounds of the permutation; with fewer, permutations of a handful of positions are visibly uneven.
 _ROUNDS = 8
 
 
 class Stream(enum.IntEnum):
-    """What a draw decides; draws of different streams are independent."""
+    """The purpose of a random number; different streams are independent."""
 
     ORDER = 0
     PHASE = 1
@@ -33,9 +33,9 @@ def keys(seed, epoch, positions):
     """The key of every position of an epoch, uint64, with the shape that `epoch` and `positions` broadcast to.
 
     Args:
-        seed: a whole number, taken modulo 2⁶⁴.
+        seed: an integer, taken modulo 2⁶⁴.
         epoch: a whole number from 0, or an array of them.
-        positions: whole numbers from 0.
+        positions: integers from 0.
 
     Reference: Steele et al., 2014, "Fast splittable pseudorandom number generators", section 5 (the mixing function).
     """
@@ -62,20 +62,20 @@ def uniform(keys, n, stream):
 
 
 def below(uniform, high):
-    """Whole numbers in [0, high), int64, from numbers in [0, 1)."""
+    """Integers in [0, high), int64, from numbers in [0, 1)."""
     return (uniform * high).astype("int64")
 
 
 def permuted(keys, n, positions):
-    """The values at some positions of a random permutation of range(n), int64.
+    """The values of a random permutation of range(n) at some positions, int64.
 
-    No array of size `n` is made. A position is written as a row and a column of the smallest near-square that holds `n`; each in
-    turn is shifted by a random function of the other; a value outside range(n) is permuted again.
+    No array of size `n` is made. A position is written as row and column of the smallest near-square that holds `n`; the two are
+    alternately shifted by a random function of the other; values outside range(n) are permuted again.
 
     Args:
         keys: the key of the permutation, uint64, one for all positions or one for each.
         n: at least 1; one for all positions or one for each.
-        positions: whole numbers in [0, n).
+        positions: integers in [0, n).
 
     Reference: Black and Rogaway, 2002, "Ciphers with arbitrary finite domains", section 4 (cycle walking, generalised Feistel).
     """
@@ -93,7 +93,7 @@ def permuted(keys, n, positions):
 def _shuffled(keys, rows, columns, x):
     row, column = np.divmod(np.atleast_1d(x), columns)
     for i in range(_ROUNDS):
-        # Each round has different numbers: a side is shorter than 2⁴⁰.
+        # Each round uses other numbers: a side is shorter than 2⁴⁰.
         row = (row + _mixed(keys + column + np.uint64(2 * i << 40))) % rows
         column = (column + _mixed(keys + row + np.uint64(2 * i + 1 << 40))) % columns
     return (row * columns + column).reshape(x.shape)

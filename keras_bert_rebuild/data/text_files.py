@@ -20,11 +20,11 @@ def corpus_files(path):
     """The files of a corpus, sorted by name.
 
     Args:
-        path: a file of any name, or a folder. Of a folder and its sub-folders, all files are used that end in `.txt`, `.md`,
+        path: a file with any suffix, or a folder, in which and below which all files are used that end in `.txt`, `.md`,
             `.txt.gz`, `.txt.xz`, `.md.gz` or `.md.xz`.
 
     Returns:
-        A list of pairs: the name within the corpus, with `/` between its parts, and the path.
+        A list of pairs: the path relative to the corpus, with `/` as separator, and the path.
 
     Raises:
         ValueError: the path does not exist.
@@ -40,14 +40,14 @@ def corpus_files(path):
 
 @contextlib.contextmanager
 def opened(path):
-    """Open a file of a corpus and decompress it if its suffix says so.
+    """Open a file of a corpus, decompressed according to its suffix.
 
     Yields:
-        `(stream, position)`: a buffered stream of the bytes of its text, and a function that returns how many bytes of the file
-        itself were read.
+        `(stream, position)`: a buffered stream of the decompressed bytes, and a function that returns how many bytes of the file
+        were read so far.
 
     Raises:
-        ValueError: it is not a file, or a compressed one that is damaged or unpacks to many times its size.
+        ValueError: it is not a file, or it is a compressed file that is damaged or decompresses to many times its size.
     """
     decompress = COMPRESSED.get(path.suffix.lower())
     check_regular(path)
@@ -63,11 +63,11 @@ def opened(path):
 
 
 def lines_of(stream, line_bytes):
-    """Split bytes into lines, long ones into pieces.
+    """Split bytes into lines, and long lines into pieces.
 
     Args:
         stream: a buffered reader.
-        line_bytes: a line longer than this is cut after a space in its second half or, where there is none, between characters.
+        line_bytes: a longer line is split after a space in its second half, or between characters if there is none.
 
     Yields:
         `(number, offset, piece, continued, cut)`: number of the line from 1, offset in bytes, the bytes with their line end,
@@ -104,7 +104,7 @@ def _cut_offset(piece):
 
 LONGEST_LINE = limit("cell_characters")
 
-# The first bytes of files in other encodings that have a mark.
+# First bytes of files in other encodings that have a signature.
 _MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 
 
@@ -115,11 +115,11 @@ def read_text(path):
         path: a file in UTF-8, plain, `.gz` or `.xz`.
 
     Raises:
-        ValueError: the file does not exist, is empty, damaged or in another encoding; the error names the byte and the line.
+        ValueError: the file does not exist, is empty, damaged or in another encoding; the error names the byte and line.
     """
     path = Path(path)
     if not path.exists() or path.is_dir():
-        raise ValueError(f"expected a file of examples; {'a folder' if path.is_dir() else 'nothing'} is at {path}.")
+        raise ValueError(f"expected a file of examples; {path} {'is a folder' if path.is_dir() else 'does not exist'}.")
     check_regular(path)
     try:
         with contextlib.ExitStack() as opened:
@@ -143,9 +143,9 @@ def read_text(path):
 
 
 def read_lines(path):
-    """The lines of a file, without their ends: line feeds, with or without carriage returns.
+    """The lines of a file without their line ends, which are LF or CRLF.
 
-    Other characters that Python treats as line ends, such as U+2028, are text.
+    Other characters that Python treats as line ends, such as U+2028, are part of the text.
     """
     lines = read_text(path).removesuffix("\n").split("\n")
     for number, line in enumerate(lines, 1):
@@ -162,6 +162,6 @@ def location(path, line):
 
 
 def suffix_of(path):
-    """The last part of the name of a file that tells its format, as in `train.jsonl.xz`."""
+    """The suffix of a file name that gives its format, in lower case: `.jsonl` for `train.jsonl.xz`."""
     path = Path(path)
     return (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()

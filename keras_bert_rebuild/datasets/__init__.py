@@ -1,4 +1,4 @@
-"""keras_bert's import path of the released checkpoints."""
+"""Released checkpoints, under keras_bert's import path."""
 
 from keras_bert_rebuild.datasets.pretrained import PretrainedInfo, PretrainedList, get_pretrained
 

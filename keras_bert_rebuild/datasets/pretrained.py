@@ -15,27 +15,27 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from keras_bert_rebuild.datasets.unpack import unpack
 
-# Seconds without a byte after which a connection counts as lost.
+# Seconds without data after which a connection is considered lost.
 TIMEOUT = 30
 
 _BLOCK = 1 << 16  # bytes
 
 
 def download(url, path, sha256=None):
-    """Fetch a file.
+    """Download a file.
 
     Args:
-        url: its address: http, https or file.
-        path: where to write it. After an error a part of it may be there; the caller removes the folder.
-        sha256: the expected hash of the file, in hexadecimal digits; None checks nothing.
+        url: an http, https or file URL.
+        path: where to write it. After an error, part of it may be there; the caller removes the folder.
+        sha256: the expected hash of the file, in hexadecimal; None skips the check.
 
     Raises:
-        ValueError: `url` is not such an address, or the file has another hash.
-        ConnectionError: the file cannot be fetched completely.
+        ValueError: `url` is not such a URL, or the file has another hash.
+        ConnectionError: the download fails or is incomplete.
         OSError: `path` cannot be written.
     """
     if urlparse(url).scheme not in ("http", "https", "file"):
-        raise ValueError(f"expected an address that starts with https://, http:// or file://; got {url!r}.")
+        raise ValueError(f"expected a URL that starts with https://, http:// or file://; got {url!r}.")
     digest = hashlib.sha256()
     # On stderr, since stdout belongs to the program.
     with _open(url) as response, Path(path).open("wb") as file, _bar(Console(stderr=True)) as bar:
@@ -48,7 +48,7 @@ def download(url, path, sha256=None):
             digest.update(block)
             received += len(block)
             bar.update(task, completed=received)
-    # http.client accepts an end before the promised length.
+    # http.client does not report a download that ends early.
     if total is not None and received != total:
         raise ConnectionError(f"cannot fetch {url} (the connection ended after {received:,} of {total:,} bytes)")
     if sha256 is not None and digest.hexdigest() != sha256.lower():
@@ -72,7 +72,7 @@ def _open(url):
 
 def _read(response, url):
     try:
-        return response.read1(_BLOCK)  # the bytes that have arrived, so that the bar moves on a slow line
+        return response.read1(_BLOCK)  # what has arrived so far, so that the bar moves on a slow connection
     except (OSError, http.client.HTTPException) as error:
         raise _not_fetched(url, error) from None
 
@@ -88,7 +88,7 @@ _GOOGLE = "https://storage.googleapis.com/bert_models/"
 
 
 class PretrainedList:
-    """Addresses of released checkpoints, for `get_pretrained`."""
+    """URLs of released checkpoints, for `get_pretrained`."""
 
     __test__ = PretrainedInfo(
         "https://github.com/CyberZHG/keras-bert/archive/master.zip",
@@ -107,21 +107,21 @@ class PretrainedList:
 
 
 def get_pretrained(info: str | PretrainedInfo) -> str:
-    """Download a checkpoint, unless it is in the cache, and unpack it.
+    """Download and unpack a checkpoint, unless it is in the cache.
 
     Args:
-        info: the address of a .zip or .tar.gz file, or a `PretrainedInfo` of address, folder inside the archive, new name of the
-            folder and, if known, the sha256 of the archive; such as those of `PretrainedList`. For an address alone both names are
-            that of the archive up to its first dot, and an archive of files without such a folder becomes one.
+        info: the URL of a .zip or .tar.gz file, or a `PretrainedInfo` with URL, folder inside the archive, new name of the folder
+            and optionally the sha256 of the archive, such as those of `PretrainedList`. For a bare URL both names are that of the
+            archive up to its first dot, and an archive without such a folder is unpacked into a new one.
 
     Returns:
-        The folder of the checkpoint, in the folder `datasets` of Keras's cache: `KERAS_HOME` or `~/.keras`. If it exists, nothing
-        is downloaded.
+        The folder of the checkpoint, in the folder `datasets` of Keras's cache (`KERAS_HOME` or `~/.keras`). If it exists already,
+        nothing is downloaded.
 
     Raises:
-        ValueError: the archive has no such folder, has another sha256, is damaged or not safe to unpack, or the path of
-            the folder is a file.
-        OSError: the archive cannot be fetched, or the cache cannot be written.
+        ValueError: the archive has no such folder or another sha256, is damaged or unsafe to unpack, or the path of the folder is
+            a file.
+        OSError: the download fails, or the cache cannot be written.
     """
     if isinstance(info, str):
         info = PretrainedInfo(info, None, None)
@@ -131,7 +131,7 @@ def get_pretrained(info: str | PretrainedInfo) -> str:
     if target.is_dir():
         return str(target)
     if target.exists():
-        raise ValueError(f"expected a folder or a free path at {target}; it is a file.")
+        raise ValueError(f"expected a folder or an unused path at {target}; it is a file.")
     try:
         _fetch(info, name, target)
     except ConnectionError as error:
@@ -139,20 +139,20 @@ def get_pretrained(info: str | PretrainedInfo) -> str:
         raise ConnectionError(f"{error}: {advice}.") from None
     except OSError as error:
         reason = error.strerror or error
-        raise OSError(f"cannot write to {target.parent} ({reason}): make room or name another cache in KERAS_HOME.") from None
+        raise OSError(f"cannot write to {target.parent} ({reason}): free some space, or set KERAS_HOME to another cache.") from None
     return str(target)
 
 
 def _archive_name(url):
     name = unquote(urlparse(url).path).rsplit("/", 1)[-1].split(".")[0]
     if not name or any(character in name for character in "\\:\0"):
-        raise ValueError(f"expected the address of an archive, such as https://…/name.zip; got {url!r}.")
+        raise ValueError(f"expected the URL of an archive, such as https://…/name.zip; got {url!r}.")
     return name
 
 
 def _fetch(info, name, target):
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Next to its target: a rename across file systems is a copy.
+    # Next to its target, since a rename across file systems is a copy.
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True) as partial:
         archive, unpacked = Path(partial, "archive"), Path(partial, "unpacked")
         download(info.url, archive, info.sha256)
@@ -161,7 +161,7 @@ def _fetch(info, name, target):
         try:
             source.rename(target)
         except OSError:
-            if not target.is_dir():  # else another process was faster
+            if not target.is_dir():  # otherwise another process was faster
                 raise
 
 
@@ -172,4 +172,4 @@ def _folder_in(unpacked, name, info):
     if not info.extract_name and any(path.is_file() for path in unpacked.iterdir()):
         return unpacked
     found = ", ".join(sorted(path.name for path in unpacked.iterdir())) or "nothing"
-    raise ValueError(f"expected a folder {name} in the archive {info.url}; it holds {found}.")
+    raise ValueError(f"expected a folder {name} in the archive {info.url}; it has {found}.")

@@ -1,4 +1,4 @@
-"""Unpack archives into one folder and nowhere else, up to a size that a checkpoint can have."""
+"""Unpack archives into one folder and nowhere else, up to a size plausible for a checkpoint."""
 
 import errno
 import gzip
@@ -14,11 +14,11 @@ from pathlib import Path
 
 MAX_BYTES = 64 << 30
 MAX_MEMBERS = 100_000
-# Weights hardly compress; zeros compress to a 1,032nd, and a few of them do no harm.
+# Weights hardly compress; zeros compress to 1/1032, and small files of zeros do no harm.
 MAX_RATIO, RATIO_FROM = 1_000, 100_000_000
 
 _BLOCK = 1 << 20  # bytes
-# zipfile and tarfile raise more than their own errors for damage and encryption.
+# What zipfile and tarfile raise for damage and encryption, besides their own errors.
 _DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, gzip.BadGzipFile, tarfile.TarError, zlib.error, struct.error)
 _DAMAGE += (EOFError, ValueError, OverflowError, RuntimeError, IndexError)
 
@@ -30,18 +30,18 @@ class _RefusedError(ValueError):
 
 
 def unpack(archive, folder, origin):
-    """Unpack a .zip or .tar.gz file, told apart by their first bytes.
+    """Unpack a .zip or .tar.gz file, recognised by its first bytes.
 
-    Every member is checked before the first is written.
+    All members are checked before the first is written.
 
     Args:
         archive: the file.
-        folder: the folder to create; it must not exist. After an error it may hold a part of the archive.
-        origin: the name of the archive in errors: its address.
+        folder: the folder to create; it must not exist. After an error it may contain part of the archive.
+        origin: the name of the archive in errors: its URL.
 
     Raises:
-        ValueError: the archive is damaged or of another kind, a member would be written outside the folder or is a link, or the
-            archive unpacks to an absurd size.
+        ValueError: the archive is damaged or of another kind, a member is a link or would be written outside the folder, or the
+            unpacked size is implausible.
         OSError: the folder cannot be written.
     """
     archive = Path(archive)
@@ -56,7 +56,7 @@ def unpack(archive, folder, origin):
     except _DAMAGE as error:
         raise _damaged(origin, error) from None
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a seek to where a damaged number points; on Windows also a name that no file can have
+        if error.errno != errno.EINVAL:  # a seek to a damaged offset, or, on Windows, an invalid file name
             raise
         raise _damaged(origin, error) from None
 
@@ -68,7 +68,7 @@ def _damaged(origin, error):
 
 @contextmanager
 def _opened(archive):
-    """The members of an archive, read one by one, and a function that opens one."""
+    """The members of an archive, an iterator, and a function that opens one."""
     with archive.open("rb") as file:
         magic = file.read(2)
     if magic == b"PK":
@@ -82,22 +82,22 @@ def _opened(archive):
 
 
 class _Stream(gzip.GzipFile):
-    """Unpacked bytes, a few at a time: tarfile reads a long header in one go, whatever length the header states."""
+    """Unpacked bytes, a few at a time: tarfile would read a header of any claimed length at once."""
 
     def read(self, size=-1):
         if not 0 <= size <= 16 * _BLOCK:
-            raise _RefusedError("the length of a header in it is absurd")
+            raise _RefusedError("it has a header of implausible length")
         return super().read(size)
 
 
 def _zip_members(file):
     for info in file.infolist():
-        name = info.filename.replace("\\", "/")  # some programs on Windows write those
+        name = info.filename.replace("\\", "/")  # written by some Windows programs
         if stat.S_ISLNK(info.external_attr >> 16):
             raise _RefusedError(f"its member {name!r} is a link")
-        # zipfile unpacks blocks of the other methods whole, at any ratio.
+        # With other methods zipfile decompresses whole blocks, at any ratio.
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise _RefusedError(f"its member {name!r} is packed by a method other than deflate")
+            raise _RefusedError(f"its member {name!r} is compressed by a method other than deflate")
         yield _Member(name, info.file_size, info.compress_size, name.endswith("/"), info)
 
 
@@ -107,7 +107,7 @@ def _tar_members(file, stream):
         if not (info.isdir() or info.isreg()) or info.issparse():
             raise _RefusedError(f"its member {name!r} is a link, a device or a sparse file")
         yield _Member(name, info.size, None, info.isdir(), info)
-    # tarfile stops before the checksum of the stream, which is the only one.
+    # tarfile stops before the checksum at the end of the stream, the only one.
     while stream.read(_BLOCK):
         pass
 
@@ -119,10 +119,10 @@ def _checked(members, archive_size):
         total += member.size
         # A negative size would make tarfile loop.
         if member.size < 0 or total > MAX_BYTES or _is_bomb(total, archive_size):
-            raise _RefusedError(f"with its member {member.name!r} it states {total:,} bytes, absurd for {archive_size:,} packed")
+            raise _RefusedError(f"up to {member.name!r} its members claim {total:,} bytes, implausible for {archive_size:,} packed")
         if member.packed_size is not None and _is_bomb(member.size, member.packed_size):
             raise _RefusedError(
-                f"its member {member.name!r} states {member.size:,} bytes, absurd for {member.packed_size:,} packed"
+                f"its member {member.name!r} claims {member.size:,} bytes, implausible for {member.packed_size:,} packed"
             )
         if count > MAX_MEMBERS:
             raise _RefusedError(f"it has more than {MAX_MEMBERS:,} members, {member.name!r} and others")
@@ -134,7 +134,7 @@ def _is_bomb(size, packed_size):
 
 
 def _check_name(name):
-    # Windows drops spaces and dots at the end of a name, so ".. " climbs too; there a colon is a drive or a hidden stream.
+    # Windows drops spaces and dots at the end of a name, so ".. " leaves the folder too; a colon marks a drive or a hidden stream.
     climbs = any(part not in ("", ".") and not part.rstrip(" .") for part in name.split("/"))
     if climbs or name.startswith("/") or ":" in name or "\0" in name:
         raise _RefusedError(f"its member {name!r} would be written outside the folder")
@@ -147,5 +147,5 @@ def _write(member, folder, open_member):
         if not member.is_folder:
             with open_member(member.info) as source, path.open("xb") as target:
                 shutil.copyfileobj(source, target, _BLOCK)
-    except (FileExistsError, NotADirectoryError):  # the folder was empty
+    except (FileExistsError, NotADirectoryError):  # the folder was empty before
         raise _RefusedError(f"its member {member.name!r} has the path of another member") from None

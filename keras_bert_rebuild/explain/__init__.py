@@ -1,11 +1,11 @@
-"""The architecture, explained from the live model. The package is callable: `explain(model)` is that of `explanation.py`."""
+"""Explain an architecture from the live model. The package is callable: `explain(model)` is the function of `explanation.py`."""
 
 import sys
 import types
 
 
 class _CallablePackage(types.ModuleType):
-    """A package that can be called as the function of the same name, so that neither hides the other, in any import order."""
+    """A package that can be called like the function of its name, so that neither hides the other in any import order."""
 
     def __call__(self, model_or_config, heads=None, **options):
         from keras_bert_rebuild.explain.explanation import explain

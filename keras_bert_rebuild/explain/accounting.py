@@ -1,4 +1,4 @@
-"""The parameters, bytes and operations of a model by step, computed from its config: no model is built."""
+"""Parameters, bytes and operations of a model, step by step, computed from its config without building the model."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from keras_bert_rebuild.anatomy.formulas import filled_in, letters_of, value
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import steps_of
 
-# Dtype policy to the bytes of a weight and of a computed value.
+# Dtype policy to the bytes of a weight and of an activation.
 DTYPES = {
     "float32": (4, 4),
     "bfloat16": (2, 2),
@@ -19,10 +19,10 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class StepAccount:
-    """A step with its numbers. Parameters of a step in a block are given for one block and for all."""
+    """The numbers of one step. Parameters of a step in a block are given per block and for all blocks."""
 
     article: int | None
-    """Its number in the article; None if the article's model does not have it."""
+    """Its step in the article; None if the article's model does not have it."""
 
     part: str
     """Embedding, encoder block, heads, or other layers."""
@@ -31,51 +31,51 @@ class StepAccount:
     """Its name."""
 
     layer: str
-    """The layer or layers of the model, `{n}` for the number of the block."""
+    """The layer or layers of the model; `{n}` is the number of the block."""
 
     formula: str
-    """Its parameters in letters, for one block."""
+    """Parameters of one block, in letters."""
 
     numbers: str
-    """The formula with numbers for letters."""
+    """The formula with numbers instead of letters."""
 
     each: int
     """The value of the formula."""
 
     blocks: int
-    """Blocks with their own weights that have the step; 1 outside blocks."""
+    """Number of blocks with distinct weights that have the step; 1 outside blocks."""
 
     runs: int
-    """How often it runs; more often than there are blocks if blocks are shared."""
+    """How often it runs: more often than `blocks` if weights are shared."""
 
     params: int
     """Parameters of all blocks."""
 
     share: float
-    """Of the parameters of the model, in [0, 1]."""
+    """Fraction of the parameters of the model, in [0, 1]."""
 
     bytes: int
     """Bytes of the parameters."""
 
     flops_formula: str
-    """Matrix operations of one run, in letters."""
+    """Operations of one run, in letters."""
 
     forward: int
-    """Multiplications and additions of matrix products in a forward pass, all runs."""
+    """FLOPs (additions and multiplications of matrix products) of a forward pass, all runs."""
 
     train: int
-    """The same in a training step: the forward pass, and as much again for the gradients of inputs and of weights."""
+    """FLOPs of a training step: three times those of the forward pass, with the gradients of inputs and weights."""
 
     kept: int
-    """Bytes of values that a training step retains for its backward pass, all runs."""
+    """Bytes of activations that a training step saves for its backward pass, all runs."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A model step by step. It prints as a table, and in a notebook as Markdown."""
+    """A model step by step. Prints as a table; a notebook shows Markdown."""
 
     config: BertConfig
-    """What was explained."""
+    """The config that was explained."""
 
     heads: tuple
     """The heads."""
@@ -84,13 +84,13 @@ class Explanation:
     """Letter to number."""
 
     dtype: str
-    """The dtype policy for the bytes."""
+    """The dtype policy that determines bytes."""
 
     steps: tuple
     """`StepAccount`s, in the order of the article."""
 
     corrections: tuple
-    """Corrections of articles, one sentence each."""
+    """Corrections of articles about BERT, one sentence each."""
 
     def total(self, name: str) -> int:
         """The sum of a field over all steps: "params", "bytes", "forward", "train" or "kept"."""
@@ -108,22 +108,22 @@ class Explanation:
 
 
 def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None, dtype="float32", others=()):
-    """Account for every parameter and operation of a config.
+    """Count every parameter and operation of a config.
 
     Args:
         config: a `BertConfig`.
-        heads: names of heads, a selection of `config.HEADS`.
-        batch: texts of a batch.
-        length: tokens of each; None for the maximum of the model.
-        predictions: tokens of each that the MLM head predicts; None for all.
+        heads: names of heads, from `config.HEADS`.
+        batch: texts per batch.
+        length: tokens per text; None for the maximum length of the model.
+        predictions: tokens per text that the MLM head predicts; None for all.
         dtype: a key of `DTYPES`.
-        others: layers of a live model that are not steps, pairs of a name and its parameters.
+        others: layers of a live model that are not steps, pairs of a name and the number of parameters.
 
     Returns:
-        The `StepAccount`s as a tuple, and the numbers of the letters.
+        The `StepAccount`s, a tuple, and a dictionary from letter to number.
 
     Raises:
-        ValueError: an argument does not fit.
+        ValueError: an argument is out of range or does not fit the config.
     """
     length = config.max_length if length is None else length
     predictions = length if predictions is None else predictions

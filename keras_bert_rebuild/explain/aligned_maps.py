@@ -1,4 +1,4 @@
-"""Attention of two models that cut a text into different tokens, brought to the pieces that both have."""
+"""Align the attention maps of two models that tokenise a text differently."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from keras_bert_rebuild.explain.attention_maps import AttentionMaps
 
 
 def same_tokens(first: AttentionMaps, second: AttentionMaps) -> bool:
-    """Whether the tokens of two texts begin and end at the same characters: then nothing is to be aligned."""
+    """Whether the tokens of two texts begin and end at the same characters, so that no alignment is needed."""
     for name in ("sentences", "offsets"):
         one, other = getattr(first, name), getattr(second, name)
         if one is None or other is None:
@@ -19,22 +19,22 @@ def same_tokens(first: AttentionMaps, second: AttentionMaps) -> bool:
 
 
 def aligned_maps(first: AttentionMaps, second: AttentionMaps, texts: tuple) -> tuple[AttentionMaps, AttentionMaps]:
-    """Both maps over the same pieces of the text: the shortest that no token of either model crosses.
+    """Both maps over common pieces of the text: the shortest pieces whose boundaries are token boundaries of both models.
 
-    Attention to a piece is the sum of that to its tokens, attention from it the mean of that of its tokens, so rows still sum to
-    one. Special tokens next to each other are one piece. There are no queries and keys of pieces, so vectors are left out.
+    Attention to a piece is the sum over its tokens, attention from a piece the mean over its tokens, so that rows still sum to 1.
+    Adjacent special tokens are one piece. Pieces have no queries and keys, so the result has no vectors.
 
     Args:
-        first, second: maps of one and the same text, as from `of_text`.
+        first, second: maps of the same text, see `of_text`.
         texts: the text, and the second one or None.
 
     Returns:
         Two `AttentionMaps` with equal tokens, those of the text.
 
     Raises:
-        ValueError: a tokenizer gives no characters, or the special tokens of the two stand at different places.
+        ValueError: a tokenizer returns no character offsets, or the special tokens are in different places.
 
-    Reference: attention of words from that of their pieces as in Clark et al., 2019, section 4.1
+    Reference: attention between words from that between tokens, as in Clark et al., 2019, section 4.1
     (https://arxiv.org/abs/1906.04341).
     """
     if first.offsets is None or second.offsets is None or first.tokens is None:
@@ -42,8 +42,8 @@ def aligned_maps(first: AttentionMaps, second: AttentionMaps, texts: tuple) -> t
     runs = [_runs(maps) for maps in (first, second)]
     if [side for side, _ in runs[0]] != [side for side, _ in runs[1]]:
         raise ValueError(
-            "the two models must have special tokens at the same places, before, between and behind the texts; "
-            f"they cut the text into {_shown(first)} and {_shown(second)}."
+            "the two models must have special tokens in the same places, before, between and after the texts; they tokenise the "
+            f"text as {_shown(first)} and {_shown(second)}."
         )
     pieces: tuple[list, list] = ([], [])
     tokens, sentences, offsets = [], [], []
@@ -61,7 +61,7 @@ def aligned_maps(first: AttentionMaps, second: AttentionMaps, texts: tuple) -> t
 
 
 def _runs(maps):
-    """Tokens of one side next to each other, as pairs of the side and their places."""
+    """Consecutive tokens of one side, as pairs of the side and their indices."""
     runs: list = []
     for place, side in enumerate(maps.sentences[0].tolist()):
         if runs and runs[-1][0] == side:
@@ -72,18 +72,18 @@ def _runs(maps):
 
 
 def _groups(one, other, offsets, other_offsets):
-    """Places of both and the characters that they share, cut where no token of either goes on."""
+    """Groups of token indices of both models and their common span of characters; groups end where tokens of both end."""
     tokens = [(*offsets[i].tolist(), 0, i) for i in one] + [(*other_offsets[i].tolist(), 1, i) for i in other]
     groups: list = []
     for begin, end, which, place in sorted(tokens, key=lambda token: (token[0], token[1])):
-        # A token without characters joins what stands before it, one whose characters only one model has what follows.
+        # Tokens without characters join the previous group; tokens whose characters only one model has join the next.
         complete = groups and groups[-1][0] and groups[-1][1]
         if (complete and begin >= groups[-1][2][1] and end > begin) or not groups:
             groups.append(([], [], (begin, end)))
         groups[-1][which].append(place)
         first, last = groups[-1][2]
         groups[-1] = (*groups[-1][:2], (min(first, begin) if first < last else begin, max(last, end)))
-    if not (groups[-1][0] and groups[-1][1]):  # both have tokens, so there is one before it
+    if not (groups[-1][0] and groups[-1][1]):  # both models have tokens, so there is a group before it
         *groups, last_but_one, last = groups
         span = (last_but_one[2][0], last[2][1])
         groups.append((last_but_one[0] + last[0], last_but_one[1] + last[1], span))
@@ -91,7 +91,7 @@ def _groups(one, other, offsets, other_offsets):
 
 
 def _merged(maps, groups, names):
-    """Maps of groups of tokens: the mean of queries, the sum of keys."""
+    """Maps of groups of tokens: mean over queries, sum over keys."""
     member = np.zeros((len(groups), maps.ids.shape[1]), "float32")
     for group, places in enumerate(groups):
         member[group, places] = 1

@@ -1,4 +1,4 @@
-"""An encoder in words: what its parts are, subject by subject, read from the fields of its anatomy."""
+"""An encoder in words, subject by subject, read from the fields of its anatomy."""
 
 from collections import Counter
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -8,44 +8,44 @@ from keras_bert_rebuild.anatomy.parts import ATTENTION, CONVOLUTION, FEED_FORWAR
 
 NONE = "none"
 
-# What is said of a step of two models.
+# Status of a step in a comparison of two models.
 SAME, CHANGED, ONLY_FIRST, ONLY_SECOND = "same", "changed", "only in A", "only in B"
 
-# What a gate with an activation is called in Shazeer, 2020 (https://arxiv.org/abs/2002.05202), by the start of its name.
+# Name of a gated unit in Shazeer, 2020 (https://arxiv.org/abs/2002.05202), by the prefix of its activation.
 GATES = {"gelu": "GeGLU", "silu": "SwiGLU", "swish": "SwiGLU", "relu": "ReGLU", "sigmoid": "GLU"}
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that is said of an encoder."""
+    """A fact about an encoder."""
 
     subject: str
-    """What it is about, such as "positions"."""
+    """Its subject, such as "positions"."""
 
     words: str
-    """What is said: "learned table of 512", or "none"."""
+    """The fact, such as "learned table of 512", or "none"."""
 
     roles: tuple = ()
-    """The layers that compute it, by their names without `Encoder-{n}-`."""
+    """The layers that implement it, by their names without `Encoder-{n}-`."""
 
 
 def facts_of(encoder, heads=()):
-    """What is to be said of an encoder with heads, a tuple of `Fact`s; equal encoders have equal facts, and others do not.
+    """The facts about an encoder with heads, a tuple of `Fact`s; two encoders are equal if and only if their facts are.
 
-    A field of the anatomy that has no words here is said by its name, so that nothing is left out.
+    A field of the anatomy without a subject below is described by its name, so that nothing is left out.
 
     Args:
         encoder: an `anatomy.Encoder`.
         heads: names of heads.
     """
     facts = [Fact(subject, words(encoder), roles) for subject, words, roles in (*_EMBEDDING, *_BLOCKS)]
-    facts += [Fact("heads", ", ".join(heads) or NONE), Fact("layers of the answers", _read_by(encoder, heads))]
+    facts += [Fact("heads", ", ".join(heads) or NONE), Fact("head layers", _read_by(encoder, heads))]
     facts += [Fact(subject, words(encoder)) for subject, words, of in _HEADS if not of or set(heads) & set(of)]
     return (*facts, *_without_words(encoder))
 
 
 def positions_of(encoder):
-    """How positions get into an encoder, in words."""
+    """How an encoder encodes positions, in words."""
     first = encoder.embedding.positions
     found = [] if first.kind in (NONE, "rotary") else [_position_words(first)]
     turned = Counter((block.attention.rotary.theta, block.attention.window) for block in encoder.blocks if block.attention.rotary)
@@ -65,7 +65,7 @@ def reach_of(encoder):
 
 
 def gate_of(feed_forward):
-    """A feed-forward half in words, with the name of its gate if that has one."""
+    """A feed-forward network in words, with the name of its gate if it has one."""
     activation = name_of(feed_forward.activation)
     if not feed_forward.gated:
         return f"{activation}, {feed_forward.inner:,} wide"
@@ -74,7 +74,7 @@ def gate_of(feed_forward):
 
 
 def over_blocks(encoder, words):
-    """What is said of blocks: once if it is the same of all, else with the number of blocks, the most frequent first."""
+    """A description of blocks: one if all are the same, else each with its number of blocks, the most frequent first."""
     counts = Counter(map(words, encoder.blocks))
     if len(counts) < 2:
         return next(iter(counts), NONE)
@@ -84,7 +84,7 @@ def over_blocks(encoder, words):
 
 
 def name_of(value):
-    """A value of a field in words: functions by their names, numbers with separators."""
+    """The value of a field in words: functions by name, numbers with separators."""
     if value is None or value == () or value == "":
         return NONE
     if isinstance(value, bool):
@@ -101,7 +101,7 @@ def name_of(value):
 
 
 def _position_words(positions):
-    """The words of a kind of positions; for one without words here its name and what is not a default."""
+    """Positions in words; a kind without words here by its name and its fields that are not defaults."""
     return _KINDS.get(positions.kind, lambda found: ", ".join([found.kind, *_different(found, ("kind", "rows"))]))(positions)
 
 
@@ -110,17 +110,18 @@ def _table(positions):
 
 
 def _disentangled(positions):
-    own = "queries' and keys' projections" if positions.shared_keys else "projections of their own"
+    own = "shared with queries and keys" if positions.shared_keys else "of their own"
     rows = f"{positions.buckets} buckets on either side" if positions.buckets else f"{positions.rows:,} rows"
     norm = "" if positions.norm is None else ", normalised"
-    return f"disentangled, distances up to {positions.reach:,} in {rows}{norm}, terms {' and '.join(positions.terms)} by {own}"
+    terms = f"terms {' and '.join(positions.terms)}, projections {own}"
+    return f"disentangled, distances up to {positions.reach:,} in {rows}{norm}, {terms}"
 
 
 _KINDS = {
     "table": _table,
-    "sinusoidal": lambda _: "sines and cosines (sinusoidal)",
+    "sinusoidal": lambda _: "sinusoidal",
     "disentangled": _disentangled,
-    "relative": lambda _: "relative, sines and cosines of distances, with biases of contents, positions and segments",
+    "relative": lambda _: "relative: sinusoidal distances, with learned biases for content, position and segment",
 }
 
 
@@ -129,7 +130,7 @@ def _reach(window, unlimited="global"):
 
 
 def _different(value, without=()):
-    """The fields of a dataclass that are not its defaults, in words."""
+    """The fields of a dataclass that differ from their defaults, in words."""
     for field in fields(value):
         given = getattr(value, field.name)
         if field.name not in without and (field.default is MISSING or given != field.default):
@@ -143,8 +144,8 @@ def _spaced(name):
 def _tables(encoder):
     embedding = encoder.embedding
     if not embedding.widened:
-        return f"{embedding.width:,} wide"
-    return f"{embedding.width:,} wide, projected to {encoder.width:,} {'before' if embedding.widened_first else 'after'} the norm"
+        return f"{embedding.width:,}"
+    return f"{embedding.width:,}, projected to {encoder.width:,} {'before' if embedding.widened_first else 'after'} the norm"
 
 
 def _norm_of_embedding(encoder):
@@ -159,17 +160,17 @@ def _norm(norm):
 
 def _blocks(encoder):
     runs, distinct = len(encoder.blocks), len(encoder.distinct)
-    return f"{runs:,}" if runs == distinct else f"{runs:,} runs of {distinct:,} with shared weights"
+    return f"{runs:,}" if runs == distinct else f"{runs:,} that share the weights of {distinct:,}"
 
 
 def _order(encoder):
-    said = over_blocks(encoder, lambda block: {"post": "after each half", "pre": "before each half"}.get(block.order, block.order))
+    said = over_blocks(encoder, lambda block: {"post": "post-norm", "pre": "pre-norm"}.get(block.order, block.order))
     bare = sum(not block.first_norm for block in encoder.blocks)
-    return said + (f", without that of attention in {bare} block{'s' if bare > 1 else ''}" if bare else "")
+    return said + (f", none before attention in {bare} block{'s' if bare > 1 else ''}" if bare else "")
 
 
 def _biases(encoder):
-    """Where biases are, of the places where every encoder could have them."""
+    """Which of the layers that could have biases have them."""
     places = {
         "attention": [block.attention.bias for block in encoder.blocks],
         "feed-forward": [block.feed_forward.bias for block in encoder.blocks],
@@ -200,29 +201,29 @@ def _convolution(block):
 
 # Subject, its words for an encoder, and the layers that compute it.
 _EMBEDDING = (
-    ("tokens", lambda encoder: f"{encoder.embedding.tokens:,}", ("Embedding-Token",)),
-    ("id of padding", lambda encoder: name_of(encoder.embedding.pad_id), ("Embedding-Token",)),
-    ("longest text", lambda encoder: f"{encoder.embedding.positions.rows - encoder.embedding.positions.offset:,} tokens", ()),
-    ("tables", _tables, ("Embedding-Token", "Embedding-Mapping")),
-    ("factor of token vectors", lambda encoder: f"{encoder.embedding.scale:.4g}", ("Embedding-Scale",)),
+    ("vocabulary size", lambda encoder: f"{encoder.embedding.tokens:,}", ("Embedding-Token",)),
+    ("padding id", lambda encoder: name_of(encoder.embedding.pad_id), ("Embedding-Token",)),
+    ("maximum length", lambda encoder: f"{encoder.embedding.positions.rows - encoder.embedding.positions.offset:,} tokens", ()),
+    ("embedding width", _tables, ("Embedding-Token", "Embedding-Mapping")),
+    ("token embedding scale", lambda encoder: f"{encoder.embedding.scale:.4g}", ("Embedding-Scale",)),
     ("segments", lambda encoder: name_of(encoder.embedding.segments or None), ("Embedding-Segment", "Input-Token")),
     ("tasks", lambda encoder: name_of(encoder.embedding.tasks or None), ("Embedding-Task",)),
     ("positions", positions_of, ("Embedding-Position", "Embedding-Relative", "Embedding-Relative-Norm", ATTENTION)),
-    ("norm of the embedding", _norm_of_embedding, ("Embedding-Norm",)),
+    ("embedding norm", _norm_of_embedding, ("Embedding-Norm",)),
 )
 _BLOCKS = (
     ("blocks", _blocks, ()),
     ("width", lambda encoder: f"{encoder.width:,}", ()),
     ("norm", _order, (f"{ATTENTION}-Norm", f"{FEED_FORWARD}-Norm")),
     (
-        "kind of norm",
+        "norm type",
         lambda encoder: over_blocks(encoder, lambda block: _norm(block.norm)),
         (f"{ATTENTION}-Norm", f"{FEED_FORWARD}-Norm"),
     ),
     ("attention heads", lambda encoder: over_blocks(encoder, lambda block: name_of(len(block.attention.present))), (ATTENTION,)),
     ("attention to", reach_of, (ATTENTION,)),
     (
-        "activation in attention",
+        "attention activation",
         lambda encoder: over_blocks(encoder, lambda block: name_of(block.attention.activation)),
         (ATTENTION,),
     ),
@@ -231,27 +232,27 @@ _BLOCKS = (
     ("dropout", _dropout, ()),
     ("adapters", lambda encoder: over_blocks(encoder, lambda block: name_of(block.adapter or None)), ()),
     ("convolution", lambda encoder: over_blocks(encoder, _convolution), (CONVOLUTION,)),
-    ("norm after the blocks", lambda encoder: NONE if encoder.final_norm is None else _norm(encoder.final_norm), ("Encoder-Norm",)),
-    ("deviation of new weights", lambda encoder: name_of(encoder.initializer_range), ()),
-    ("deviation of new outputs", lambda encoder: name_of(encoder.output_range), ()),
+    ("final norm", lambda encoder: NONE if encoder.final_norm is None else _norm(encoder.final_norm), ("Encoder-Norm",)),
+    ("initializer range", lambda encoder: name_of(encoder.initializer_range), ()),
+    ("output initializer range", lambda encoder: name_of(encoder.output_range), ()),
 )
 
 # Subject, its words, and the heads that have it; none for all.
 _ON_TRANSFORM, _WITH_DROPOUT = ("mlm",), ("classification", "token_classification", "multiple_choice")
 _HEADS = (
     ("classes", lambda encoder: name_of(encoder.labels or None), ()),
-    ("transitions of labels", lambda encoder: name_of(encoder.crf), ("token_classification",)),
-    ("activation of the MLM head", lambda encoder: name_of(encoder.mlm_activation), _ON_TRANSFORM),
-    ("biases of the MLM head", lambda encoder: _mlm_biases(encoder), _ON_TRANSFORM),
-    ("norm of the MLM head", lambda encoder: _norm(encoder.mlm_norm or encoder.embedding.norm), _ON_TRANSFORM),
-    ("dropout before the answer", lambda encoder: name_of(encoder.head_dropout), _WITH_DROPOUT),
-    ("activation of the pooler", lambda encoder: name_of(encoder.pooler_activation), ("pooler", "nsp", "sop")),
-    ("activation of the RTD head", lambda encoder: name_of(encoder.rtd_activation), ("rtd",)),
+    ("conditional random field", lambda encoder: name_of(encoder.crf), ("token_classification",)),
+    ("MLM head activation", lambda encoder: name_of(encoder.mlm_activation), _ON_TRANSFORM),
+    ("MLM head biases", lambda encoder: _mlm_biases(encoder), _ON_TRANSFORM),
+    ("MLM head norm", lambda encoder: _norm(encoder.mlm_norm or encoder.embedding.norm), _ON_TRANSFORM),
+    ("head dropout", lambda encoder: name_of(encoder.head_dropout), _WITH_DROPOUT),
+    ("pooler activation", lambda encoder: name_of(encoder.pooler_activation), ("pooler", "nsp", "sop")),
+    ("RTD head activation", lambda encoder: name_of(encoder.rtd_activation), ("rtd",)),
 )
 
 
 def _read_by(encoder, heads):
-    """The layers between the last block and the answers of heads, without dropout, which has a subject of its own."""
+    """The layers between the last block and the logits of heads, without dropout, which is another subject."""
     between = {name: [layer for layer in encoder.heads[name].reads if not layer.endswith("Dropout")] for name in heads}
     return "; ".join(f"{name}: {', '.join(layers)}" for name, layers in between.items() if layers) or NONE
 
@@ -261,7 +262,7 @@ def _mlm_biases(encoder):
     return ", ".join(place for place, said in has.items() if said) or NONE
 
 
-# The fields that the subjects above read, by their class; any other is said by its name.
+# The fields that the subjects above cover, by class; others are described by their names.
 _SAID = {
     Embedding: "tokens width norm positions pad_id segments tasks dropout widened normalised_first scale widened_first",
     Block: "number attention feed_forward norm order dropout adapter first_norm convolution",
@@ -273,7 +274,7 @@ _SAID = {
 
 
 def _without_words(encoder):
-    """Facts of fields without words here, if they are not the default."""
+    """Facts about fields that no subject covers, if they are not the default."""
     places = (
         (Encoder, "", (encoder,), ()),
         (Embedding, "embedding: ", (encoder.embedding,), ()),

@@ -1,4 +1,4 @@
-"""The attention of a model as arrays: which token attends to which."""
+"""The attention of a model as arrays: how much each token attends to each other."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from keras_bert_rebuild.explain.encoder_walk import (
 from keras_bert_rebuild.explain.token_rows import rows_of_ids, rows_of_texts
 from keras_bert_rebuild.models.memory import available_bytes
 
-# The fields with a batch axis, and their axes of length `length`.
+# The fields with a batch axis, and which of their axes have size `length`.
 LENGTH_AXES = {
     "probabilities": (3, 4),
     "queries": (3,),
@@ -35,10 +35,10 @@ LENGTH_AXES = {
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The attention of chosen layers and heads, as float32 arrays, and the tokens."""
+    """The attention of selected layers and heads, as float32 arrays, with the tokens."""
 
     probabilities: np.ndarray
-    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 at padding and for pruned heads."""
+    """Attention of every query to every key, `(layers, batch, heads, query, key)`; 0 at padding and for pruned heads."""
 
     layers: tuple
     """The layers, from 0, along the first axis. Layer 0 is the first, `Encoder-1-...` in the model."""
@@ -59,52 +59,52 @@ class AttentionMaps:
     """0 at tokens of the first text, 1 at those of the second, -1 at special tokens and padding, `(batch, length)`."""
 
     words: np.ndarray | None
-    """Number of a token's word in its own text, -1 at special tokens and padding, `(batch, length)`; None without texts."""
+    """Index of the token's word in its own text, -1 at special tokens and padding, `(batch, length)`; None without texts."""
 
     tokens: tuple | None
-    """The tokens of every row as in the vocabulary, "" at padding; None without a tokenizer."""
+    """The tokens of every row as the vocabulary writes them, "" at padding; None without a tokenizer."""
 
     surfaces: tuple | None
-    """The characters of the text for every token, "" at special ones; None without texts or with keras_bert's `Tokenizer`."""
+    """The characters of every token in the text, "" at special tokens; None without texts or with keras_bert's `Tokenizer`."""
 
     scale: float
-    """The divisor of query · key: the square root of the width of a head, or of more if the scores are sums of terms."""
+    """The divisor of query · key: √(head width), or √(terms · head width) for disentangled attention."""
 
     queries: np.ndarray | None = None
-    """`(layers, batch, heads, length, head width)`, with `vectors`; the same for `keys` and `values`."""
+    """`(layers, batch, heads, length, head width)`, if `vectors` were requested; likewise `keys` and `values`."""
 
     keys: np.ndarray | None = None
-    """See `queries`: probabilities = softmax(queries · keys / scale + terms) over the keys that may be attended to."""
+    """See `queries`: probabilities = softmax(queries · keys / scale + terms) over the visible keys."""
 
     values: np.ndarray | None = None
-    """See `queries`: a head returns probabilities · values."""
+    """See `queries`: the output of a head is probabilities · values."""
 
     inputs: np.ndarray | None = None
-    """The input of each layer, `(layers, batch, length, hidden)`, with `vectors`."""
+    """The input of each layer, `(layers, batch, length, hidden)`, if `vectors` were requested."""
 
     outputs: np.ndarray | None = None
-    """The output of each layer, after its feed-forward half, `(layers, batch, length, hidden)`, with `vectors`."""
+    """The output of each layer, after its feed-forward network, `(layers, batch, length, hidden)`, if `vectors` were requested."""
 
     terms: np.ndarray | None = None
-    """What is added to queries · keys / scale, `(layers, batch, terms, heads, query, key)`, with `vectors`; None if nothing is."""
+    """Terms added to queries · keys / scale, `(layers, batch, terms, heads, query, key)`, if `vectors` were requested."""
 
     term_names: tuple = ()
-    """The names of `terms`, such as "c2p", content to position, and "p2c", position to content, of disentangled attention."""
+    """The names of `terms`: for disentangled attention "c2p", content to position, and "p2c", position to content."""
 
     windows: tuple | None = None
-    """For each layer the tokens on either side that a query may attend to; None for a layer without a window."""
+    """For each layer, how many tokens on either side a query may attend to; None for a layer without a window."""
 
     thetas: tuple | None = None
-    """For each layer the base of its rotary positions, by which `queries` and `keys` are rotated; None for one without."""
+    """For each layer, the base of the rotary positions by which `queries` and `keys` are rotated; None without."""
 
     offsets: np.ndarray | None = None
-    """Where the characters of a token begin and end in their own text, `(batch, length, 2)`; None where `surfaces` is."""
+    """Offsets of the characters of each token in its own text, `(batch, length, 2)`; None if `surfaces` is None."""
 
     def of_text(self, row: int) -> Self:
-        """The maps of one row of the batch alone, without its padding: batch 1, length that of the text.
+        """The maps of one row of the batch, without padding: batch size 1, length of the text.
 
         Args:
-            row: its number, from 0, negative from the end.
+            row: index of the row, from 0, negative from the end.
 
         Raises:
             IndexError: there is no such row.
@@ -140,23 +140,23 @@ def attention_maps(
     vectors: bool = False,
     max_len: int | None = None,
 ) -> AttentionMaps:
-    """The attention probabilities of a model, without changing it.
+    """The attention probabilities of a model, which is not changed.
 
-    The model runs as in prediction, with the fused kernels of its attention layers; the probabilities of the requested layers are
-    computed separately, in float32, from their queries and keys, after rotary positions and within their window.
+    The model runs in inference mode with the fused kernels of its attention layers; the probabilities of the requested layers are
+    computed separately in float32 from their queries and keys, after rotary positions and within their window.
 
     Args:
-        model: any model with an encoder of this library in it: built, loaded, fine-tuned, quantised, or nested in another one.
-        inputs: those of the encoder, by name or in order; `Input-Masked` may be left out. Or pass texts.
-        texts, pairs, tokenizer: a list of texts, the second text of each or None, and the tokenizer of the model; with `inputs`
-            the tokenizer names the tokens.
-        layers: numbers of layers, from 0, negative from the end; None for all.
-        heads: numbers of heads, in the same way; in a pruned model those from before.
+        model: any model that contains an encoder of this library: built, loaded, fine-tuned, quantised or nested in another model.
+        inputs: inputs of the encoder, by name or in order; `Input-Masked` may be left out. Alternatively, pass texts.
+        texts, pairs, tokenizer: a list of texts, the second text of each or None, and the tokenizer of the model; with `inputs`,
+            the tokenizer only provides the names of the tokens.
+        layers: indices of layers, from 0, negative from the end; None for all.
+        heads: indices of heads, likewise; in a pruned model, those before pruning.
         vectors: also return queries, keys, values and the inputs and outputs of the layers.
-        max_len: tokens to cut a text to; None to refuse those that are too long.
+        max_len: truncate texts to this many tokens; None to refuse texts that are too long.
 
     Returns:
-        `AttentionMaps`. Rows of probabilities sum to one, except for queries without any key to attend to, which are zeros.
+        `AttentionMaps`. Rows of probabilities sum to 1, or are 0 for queries without visible keys.
 
     Raises:
         ValueError: the model has no encoder, a layer or head does not exist, or the inputs do not fit.
@@ -206,17 +206,17 @@ def attention_maps(
 
 
 def attention_probabilities(queries, keys, mask, visible=None, scale=None, added=None):
-    """softmax(Q Kᵀ / scale + added) over the keys that may be attended to, in float32.
+    """softmax(Q Kᵀ / scale + added) over the visible keys, in float32.
 
     Args:
         queries, keys: `(batch, heads, length, head width)`.
         mask: False at padding, `(batch, length)`.
-        visible: `(query, key)`, False where a query never attends to a key; None if it may attend to all.
-        scale: the divisor; None for the square root of the width of a head.
-        added: the scores of positions, `(batch, heads, query, key)`, or None.
+        visible: `(query, key)`, False where a query must not attend to a key; None if all are visible.
+        scale: the divisor; None for √(head width).
+        added: position scores to add, `(batch, heads, query, key)`, or None.
 
     Returns:
-        `(batch, heads, query, key)`: exactly 0 for keys that may not be attended to.
+        `(batch, heads, query, key)`, exactly 0 for invisible keys.
     """
     scores = queries @ np.swapaxes(keys, -1, -2) / np.float32(queries.shape[-1] ** 0.5 if scale is None else scale)
     scores = scores if added is None else scores + added
@@ -235,7 +235,7 @@ def _by_heads(tensor, present, chosen):
 
 
 def _of_heads(array, present, chosen):
-    """The chosen heads of an array `(batch, heads, ...)` of those that are present; zeros for a pruned one."""
+    """The selected heads of an array `(batch, heads, ...)` of the remaining heads; zeros for a pruned head."""
     if set(chosen) <= set(present):
         return array[:, [present.index(head) for head in chosen]]
     found = np.zeros((len(array), len(chosen), *array.shape[2:]), array.dtype)
@@ -271,7 +271,7 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
 
 
 def _check_padding(mask, expected):
-    """Refuse a tokenizer whose padding the model does not take for padding."""
+    """Refuse a tokenizer whose padding the model does not recognise."""
     if not (mask == expected).all():
         row, position = np.argwhere(mask != expected)[0]
         theirs, ours = ("a token", "padding") if expected[row, position] else ("padding", "a token")
@@ -282,7 +282,7 @@ def _chosen(name, chosen, count):
     numbers = range(count) if chosen is None else [int(i) for i in chosen]
     wrong = [i for i in numbers if not -count <= i < count]
     if wrong or not len(numbers):
-        raise ValueError(f"{name} must be numbers from 0 to {count - 1}, as the model has {count}; got {list(numbers)}.")
+        raise ValueError(f"{name} must be integers from 0 to {count - 1}, since the model has {count}; got {list(numbers)}.")
     numbers = tuple(i % count for i in numbers)
     if len(set(numbers)) < len(numbers):
         raise ValueError(f"{name} must be different; got {list(numbers)}.")
@@ -290,10 +290,10 @@ def _chosen(name, chosen, count):
 
 
 def _check_memory(layers, heads, batch, length):
-    needed, available = 8 * layers * heads * batch * length**2, available_bytes()  # the maps of all layers, and their stack
+    needed, available = 8 * layers * heads * batch * length**2, available_bytes()  # the maps of each layer, and their stack
     if available is not None and needed > available:
         shape = (layers, batch, heads, length, length)
         raise MemoryError(
-            f"the maps would have shape {shape} and need {needed / 1e9:.1f} GB while they are computed; {available / 1e9:.1f} GB "
-            "of memory are free: choose fewer layers, heads or texts."
+            f"the maps would have shape {shape} and need {needed / 1e9:.1f} GB to compute; {available / 1e9:.1f} GB of memory are "
+            "free: choose fewer layers, heads or texts."
         )

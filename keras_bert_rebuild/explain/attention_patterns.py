@@ -1,4 +1,4 @@
-"""Patterns that attention heads are known to follow, as scores."""
+"""Scores for patterns that attention heads are known to follow."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,38 +7,38 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# The tokens that tokenizers put around and between texts.
+# Special tokens that tokenizers place around and between texts.
 DELIMITERS = ("[CLS]", "[SEP]", "<s>", "</s>")
 
-# Name of a pattern, and what a head with it does.
+# Name of a pattern, and what a head that follows it does.
 PATTERNS = (
-    ("previous token", "attends to the token before"),
-    ("next token", "attends to the token after"),
+    ("previous token", "attends to the previous token"),
+    ("next token", "attends to the next token"),
     ("same token", "attends to the same token, here and elsewhere"),
-    ("delimiter", "attends to [CLS] and [SEP], which amounts to doing nothing"),
+    ("delimiter", "attends to [CLS] and [SEP], effectively a no-op"),
     ("same sentence", "attends to its own sentence"),
 )
 
 
 @dataclass(frozen=True)
 class AttentionPatterns:
-    """How strongly every head follows every pattern."""
+    """How strongly every head follows each pattern."""
 
     names: tuple
-    """The patterns, those of `PATTERNS`."""
+    """The names of the patterns, those of `PATTERNS`."""
 
     scores: np.ndarray
     """`(patterns, layers, heads)`, each in [0, 1]."""
 
     even: np.ndarray
-    """The scores of a head that attends to all tokens equally, `(patterns,)`."""
+    """The scores of a head with uniform attention, `(patterns,)`."""
 
     def of_head(self, layer: int, head: int, threshold: float = 0.5) -> list[tuple[str, float]]:
-        """The patterns that a head follows, the strongest first, as a list of `(name, score)`.
+        """The patterns that a head follows, strongest first, as a list of `(name, score)`.
 
         Args:
-            layer, head: indexes along the axes of `scores`.
-            threshold: minimum score, on a scale from even attention, 0, to the pure pattern, 1.
+            layer, head: indices along the axes of `scores`.
+            threshold: minimum score, on a scale from uniform attention, 0, to the pure pattern, 1.
         """
         needed = self.even + threshold * (1 - self.even)
         found = [
@@ -55,23 +55,23 @@ def attention_patterns(
     sentences: npt.ArrayLike | None = None,
     delimiters: Iterable[Any] = DELIMITERS,
 ) -> AttentionPatterns:
-    """Score attention maps of one text on the known patterns.
+    """Score the attention maps of one text on the known patterns.
 
-    Every score is a share of attention, averaged over the queries that it applies to; P(q, k) is the attention of query q to key k:
+    Every score is a fraction of attention, averaged over the queries it applies to; P(q, k) is the attention of query q to key k:
 
         previous token   mean over q > 0 of P(q, q − 1)
         next token       mean over q < last of P(q, q + 1)
-        same token       mean over q of the sum of P(q, k) over k with the token of q, including q itself
+        same token       mean over q of the sum of P(q, k) over k with the same token as q, including q itself
         delimiter        mean over q of the sum of P(q, k) over delimiters k
-        same sentence    mean over q of the sum of P(q, k) over k of the sentence of q
+        same sentence    mean over q of the sum of P(q, k) over k in the sentence of q
 
-    For the last three, delimiters are not queries. Without any query, and for "same sentence" with only one sentence, the score
-    is 0.
+    For the last three, delimiters are not queries. A pattern without queries scores 0, as does "same sentence" for a single
+    sentence.
 
     Args:
-        probabilities: `(layers, heads, query, key)`, rows that sum to one, without padding.
+        probabilities: `(layers, heads, query, key)`, rows that sum to 1, without padding.
         tokens: the tokens, or their ids, `(length,)`.
-        sentences: the sentence of every token, `(length,)`, -1 at delimiters; None for one sentence.
+        sentences: index of the sentence of every token, `(length,)`, -1 at delimiters; None for one sentence.
         delimiters: the tokens around and between sentences.
 
     Returns:
@@ -88,7 +88,7 @@ def attention_patterns(
     sentences = np.zeros(length, int) if sentences is None else np.asarray(sentences)
     if probabilities.ndim != 4 or probabilities.shape[2:] != (length, length) or sentences.shape != (length,):
         raise ValueError(
-            f"probabilities must be (layers, heads, {length}, {length}) and sentences ({length},), as there are {length} tokens; "
+            f"probabilities must be (layers, heads, {length}, {length}) and sentences ({length},) for {length} tokens; "
             f"got {probabilities.shape} and {sentences.shape}."
         )
     is_delimiter = np.isin(tokens, list(delimiters)) | (sentences < 0)
@@ -103,7 +103,7 @@ def attention_patterns(
 
 
 def _masks(tokens, sentences, is_delimiter):
-    """For every pattern its keys `(query, key)`, and the queries that it applies to `(query,)`."""
+    """For every pattern its keys `(query, key)`, and the queries it applies to `(query,)`."""
     length = len(tokens)
     positions = np.arange(length)
     words = ~is_delimiter
@@ -118,7 +118,7 @@ def _masks(tokens, sentences, is_delimiter):
 
 
 def _share(probabilities, keys, queries):
-    """The mean over some queries of their attention to some keys, `(layers, heads)`."""
+    """The mean over some queries of their total attention to some keys, `(layers, heads)`."""
     if not queries.any():
         return np.zeros(probabilities.shape[:2])
     given = (probabilities * keys).sum(-1)[..., queries]

@@ -1,4 +1,4 @@
-"""Two models compared step by step: what changed, in numbers and in words."""
+"""Two models compared step by step, in numbers and in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from keras_bert_rebuild.explain.explanation import explain
 
 @dataclass(frozen=True)
 class Change:
-    """What is said of both models, in different words."""
+    """A fact that differs between both models."""
 
     subject: str
-    """What it is about, such as "positions"."""
+    """Its subject, such as "positions"."""
 
     first: str
-    """Of A; "none" if it has no such part."""
+    """In A; "none" if A has no such part."""
 
     second: str
     """Of B."""
 
     roles: tuple
-    """The steps that compute it, as `StepPair.role`."""
+    """The steps that implement it, see `StepPair.role`."""
 
 
 @dataclass(frozen=True)
 class StepPair:
-    """A step of both models, found by the layer that computes it."""
+    """A step of both models, matched by the layer that computes it."""
 
     role: str
     """The name of that layer, without `Encoder-{n}-`."""
@@ -40,17 +40,17 @@ class StepPair:
     """Embedding, encoder block, heads, or other layers."""
 
     first: tuple
-    """The `StepAccount`s of A: none if it has no such step, several if its blocks differ in it."""
+    """The `StepAccount`s of A: empty if it has no such step, several if its blocks differ in it."""
 
     second: tuple
     """Those of B."""
 
     status: str
-    """"same", "changed", "only in A" or "only in B". Equal numbers are a change if other words are said of the step."""
+    """"same", "changed", "only in A" or "only in B". A step with equal numbers but different words is changed."""
 
     @property
     def article(self) -> int | None:
-        """Its number in the article; None if the article's model does not have it."""
+        """Its step in the article; None if the article's model does not have it."""
         return (self.first or self.second)[0].article
 
     @property
@@ -59,13 +59,13 @@ class StepPair:
         return " → ".join(dict.fromkeys(steps[0].name for steps in (self.first, self.second) if steps))
 
     def amounts(self, name: str) -> tuple[int, int]:
-        """A number of both, 0 without the step; see `Comparison.totals`."""
+        """A number of both, 0 for a model without the step; see `Comparison.totals`."""
         return _amount(self.first, name), _amount(self.second, name)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models, A and B, step by step, for the same batch. It prints as a table, and in a notebook as Markdown."""
+    """Two models, A and B, step by step, for the same batch. Prints as a table; a notebook shows Markdown."""
 
     first: Explanation
     """A."""
@@ -74,25 +74,25 @@ class Comparison:
     """B."""
 
     names: tuple
-    """What A and B are called."""
+    """Names of A and B."""
 
     changes: tuple
-    """`Change`s: what is said of B in other words than of A."""
+    """`Change`s: facts in which B differs from A."""
 
     steps: tuple
-    """`StepPair`s, in the order of A; a step that only B has comes before the next one that both have."""
+    """`StepPair`s in the order of A; a step of B alone comes before the next common step."""
 
     def totals(self, name: str) -> tuple[int, int]:
-        """A number of both models.
+        """A total of both models.
 
         Args:
-            name: "params", "bytes", "forward", "train" or "kept", as of an `Explanation`, or "memory", the bytes of a step of
-                training: weights, gradients and the two moments of Adam, and what is retained for the backward pass.
+            name: "params", "bytes", "forward", "train" or "kept", as in `Explanation`, or "memory", the bytes of a training step:
+                weights, gradients, the two moments of Adam, and activations saved for the backward pass.
         """
         return _amount(self.first.steps, name), _amount(self.second.steps, name)
 
     def ratio(self, name: str) -> float | None:
-        """That of B, divided by that of A; None if A has none."""
+        """The total of B divided by that of A; None if that of A is 0."""
         first, second = self.totals(name)
         return second / first if first else None
 
@@ -118,22 +118,22 @@ def compare(
     dtype: str | None = None,
     names: Sequence[str] | None = None,
 ) -> Comparison:
-    """What changes from one model to another: step by step in parameters, operations and memory, and in words.
+    """Compare two models: their parameters, operations and memory step by step, and their differences in words.
 
     Args:
-        first, second: A and B, each a `BertConfig` or a model, as for `explain`.
-        heads: for configs, names of heads of both; none for the encoders alone. Models have their own.
-        batch: texts of a batch.
-        length: tokens of each; None for as many as both take.
-        predictions: tokens of each that MLM heads predict; None for all.
-        dtype: dtype policy for the bytes; None for that of each model, or float32.
-        names: what A and B are called; None for their families.
+        first, second: A and B, each a `BertConfig` or a model, see `explain`.
+        heads: names of the heads of configs; empty to compare bare encoders. Models have their own heads.
+        batch: texts per batch.
+        length: tokens per text; None for the smaller of both maximum lengths.
+        predictions: tokens per text that MLM heads predict; None for all.
+        dtype: dtype policy for bytes; None for the policy of each model, or float32.
+        names: names of A and B; None for their families.
 
     Returns:
         A `Comparison`: `changes`, `steps`, `totals("params")`, `ratio("params")`.
 
     Raises:
-        ValueError: as `explain`; or a text is too long for one of them.
+        ValueError: as `explain`, or `length` is too long for one of them.
 
     Example:
 
@@ -149,11 +149,11 @@ def compare(
 
 
 def compare_given(given: Sequence[tuple[Any, Any]], names: Sequence[str] | None = None, **options: Any) -> Comparison:
-    """`compare` for heads that differ.
+    """`compare` for models with different heads.
 
     Args:
-        given: two pairs of a config and the names of its heads, or of a model and None.
-        names, **options: as for `compare`.
+        given: two pairs, each a config and the names of its heads, or a model and None.
+        names, **options: see `compare`.
     """
     configs = [explain(each, heads).config for each, heads in given]
     names = tuple(names or (config.family for config in configs))
@@ -191,7 +191,7 @@ def _pairs(first, second, changes):
 
 
 def _by_role(steps):
-    """Part and role of a step to the steps that have both, a tuple."""
+    """Part and role of a step to the steps that share them, a tuple."""
     found = {}
     for step in steps:
         role = step.layer.partition(", ")[0].removeprefix("Encoder-{n}-")
@@ -200,7 +200,7 @@ def _by_role(steps):
 
 
 def _merged(ours, theirs):
-    """All of ours in their order, and what only they have, each before the next one there that both have."""
+    """All of ours in order, with each item that only they have before the next common one."""
     merged = list(ours)
     for i, each in enumerate(theirs):
         if each not in merged:

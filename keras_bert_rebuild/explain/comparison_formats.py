@@ -12,18 +12,18 @@ from keras_bert_rebuild.explain.anatomy_words import CHANGED, ONLY_FIRST, ONLY_S
 from keras_bert_rebuild.explain.explain_formats import explanation_values
 from keras_bert_rebuild.explain.explain_table import RIGHT, batch_of, make_table, short, title_of
 
-# What is shown of a model or step, and its unit.
+# The numbers shown for a model or step, and their units.
 AMOUNTS = (("params", ""), ("train", "FLOP"), ("memory", "B"))
 
 # The sign and colour of a step's status.
 SIGNS = {SAME: ("=", "dim"), CHANGED: ("~", "yellow"), ONLY_FIRST: ("-", "red"), ONLY_SECOND: ("+", "green")}
-LEGEND = "= the same, ~ changed, - only in A, + only in B. B : A is the number of B divided by that of A."
+LEGEND = "= same, ~ changed, - only in A, + only in B. B : A is the number of B divided by that of A."
 OF_AMOUNTS = (
-    "operations: multiplications and additions of matrix products in a step of training. memory: its weights, gradients and the "
-    "two moments of Adam, and what it retains for its backward pass, without fused attention or rematerialisation."
+    "operations: FLOPs of matrix products in a training step. memory: weights, gradients, the two moments of Adam, and activations "
+    "saved for the backward pass, without fused attention or rematerialisation."
 )
 TITLES = {"params": "parameters", "train": "operations", "memory": "memory"}
-UNCHANGED = "Nothing changed: both have the same anatomy and the same steps."
+UNCHANGED = "No changes: both have the same anatomy and the same steps."
 
 
 def as_text(comparison, width=100):
@@ -39,7 +39,7 @@ def as_text(comparison, width=100):
 
 
 def as_tables(comparison, width):
-    """The tables for `rich`: totals, what changed in words, and the steps.
+    """The tables for `rich`: totals, changes in words, and steps.
 
     Args:
         comparison: a `Comparison`.
@@ -128,7 +128,7 @@ def _batch(comparison):
 
 
 def _row(amounts, unit):
-    """Both numbers and their ratio as cells: parameters in full, others short, nothing for 0."""
+    """Both numbers and their ratio as cells: parameters in full, others abbreviated, 0 as an empty cell."""
     cells = [("" if not amount else f"{amount:,}" if not unit else short(amount, unit)) for amount in amounts]
     return [*cells, f"{amounts[1] / amounts[0]:.2f}" if all(amounts) else ""]
 

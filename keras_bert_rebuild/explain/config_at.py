@@ -1,4 +1,4 @@
-"""The config that `keras-bert explain` explains: of a released model by its name, a config file, or a checkpoint."""
+"""The config that `keras-bert explain` explains: by the name of a released model, or from a config file or checkpoint."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 # The model of the article "Understanding BERT architecture".
 ARTICLE = BertConfig(vocab_size=30000)
 
-# Config files that are read if there are no weights next to them.
+# Config files that are read if no weights are next to them.
 CONFIG_FILES = ("config.json", "bert_config.json")
 
 
 def released():
-    """The released models and the sizes of papers: name to `(config, heads)`, the encoder, with its pooler if it has one."""
+    """Released models and the sizes in papers: name to `(config, heads)`, where heads is the pooler or empty."""
     found = {}
     for module in dict.fromkeys(FAMILIES.values()):
         heads = ("pooler",) if "pooler" in module.HUGGINGFACE.heads else ()
@@ -34,10 +34,10 @@ def released():
 
 
 def config_at(path=None):
-    """A config and its heads, without reading weights; for a Keras file of this library the model itself, which has the config.
+    """A config and its heads, without reading weights; for a Keras file of this library, the model itself.
 
     Args:
-        path: the name of a released model, a config file, or a path for `from_pretrained`; None for the model of the article.
+        path: the name of a released model, a config file, or a path for `from_pretrained`; None for the article's model.
 
     Returns:
         `(config, heads)`, or `(model, None)`.
@@ -67,7 +67,7 @@ def config_at(path=None):
 
 
 def _config_file(path):
-    """The config file at a path, or in a folder without weights; else None."""
+    """The config file at a path or in a folder without weights; else None."""
     if path.suffix == ".json" and not path.name.endswith(".index.json"):
         return path
     if not path.is_dir():

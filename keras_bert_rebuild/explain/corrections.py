@@ -1,4 +1,4 @@
-"""What articles about BERT have wrong, and how a model differs from the article's, in the formulas of its papers."""
+"""Errors of articles about BERT, and how a model differs from the article's, in the formulas of its papers."""
 
 from keras_bert_rebuild.explain.anatomy_words import gate_of, name_of, positions_of, reach_of
 
@@ -6,11 +6,11 @@ VASWANI = "Vaswani et al., 2017, section"
 
 
 def _has(encoder, applies):
-    """Whether something applies to a block."""
+    """Whether a condition holds for any block."""
     return any(map(applies, encoder.blocks))
 
 
-# The encoders and heads that a sentence applies to, and the sentence.
+# The condition on encoder and heads under which a sentence applies, and the sentence.
 CORRECTIONS = (
     (
         lambda encoder, _: encoder.blocks and encoder.blocks[0].order == "post",
@@ -20,16 +20,16 @@ CORRECTIONS = (
     (
         lambda encoder, _: encoder.embedding.segments > 1,
         "Step 3: other articles say that segment vectors are all zeros or all ones. 0 and 1 are the ids; the {segments} vectors "
-        "of {E} are learnt.",
+        "of {E} values are learned.",
     ),
     (
         lambda encoder, _: encoder.embedding.positions.kind == "table",
-        "Step 4: other articles say that positions are not trained. The table is a weight like any other, {P} · {E} numbers.",
+        "Step 4: other articles say that positions are not trained. The table is a weight like any other, {P} · {E} values.",
     ),
     (
         lambda encoder, _: encoder.embedding.norm is not None and encoder.embedding.norm.bias,
-        "Step 5: the article says that a normalisation learns mean and deviation. Those are computed for every token; a factor "
-        "(gamma) and a summand (beta) are learnt for each of the {E} features.",
+        "Step 5: the article says that a normalisation learns mean and deviation. Those are computed for every token; a scale "
+        "(gamma) and an offset (beta) are learned for each of the {E} features.",
     ),
     (
         lambda encoder, _: encoder.embedding.scale != 1,
@@ -43,59 +43,59 @@ CORRECTIONS = (
     ),
     (
         lambda encoder, _: encoder.embedding.norm is None,
-        "Step 5: the article normalises the embedding. Here the first encoder block reads the sum itself.",
+        "Step 5: the article normalises the embedding. Here the first encoder block reads the sum without a norm.",
     ),
     (
         lambda encoder, _: encoder.embedding.widened,
-        "Widening: the article's tables are as wide as its blocks. Here they are {E} wide, and a dense layer projects their sum, "
-        "{E} · {H} weights; T · {E} + {E} · {H} numbers replace T · {H} (Lan et al., 2020, section 3.1; ELECTRA's "
+        "Mapping: the article's tables are as wide as its blocks. Here they are {E} wide, and a dense layer projects their sum, "
+        "{E} · {H} weights; T · {E} + {E} · {H} weights replace T · {H} (Lan et al., 2020, section 3.1; ELECTRA's "
         "`embeddings_project`).",
     ),
     (
         lambda encoder, _: _has(encoder, lambda block: block.attention.rotary),
-        "Step 4: the article adds positions to the embedding. Here they are {positions}: numbers i and i + K/2 of a query "
-        "or key at position p, K = {K}, are rotated by the angle p · theta^(-2i / K), so that the product of two depends on their "
-        "distance (Su et al., 2021, section 3.2).",
+        "Step 4: the article adds positions to the embedding. Here they are {positions}: components i and i + K/2 of a query "
+        "or key at position p, K = {K}, are rotated by the angle p · theta^(-2i / K), so that their dot product depends on the "
+        "distance only (Su et al., 2021, section 3.2).",
     ),
     (
         lambda encoder, _: _has(encoder, lambda block: block.attention.window is not None),
-        "Step 6: in the article every token attends to all. Here attention is to {reach}: a query at i sees the keys j with "
+        "Step 6: in the article every token attends to all. Here attention is to {reach}: a query at i attends to keys j with "
         "|i - j| of at most half of the window (Beltagy et al., 2020, section 3.1).",
     ),
     (
         lambda encoder, _: encoder.relative is not None and encoder.relative.kind == "disentangled",
         "Step 6: the article's score of tokens i and j is Q_i · K_j / √K. Here it is (Q_i · K_j{terms}) / √({count} · K), "
-        "with the row δ(i, j) of the table of distances for i - j (He et al., 2021, section 3.1).",
+        "where δ(i, j) is the row of the table of distances for i - j (He et al., 2021, section 3.1).",
     ),
     (
         lambda encoder, _: encoder.relative is not None and encoder.relative.kind == "relative",
         "Steps 3, 4 and 6: the article adds vectors of segments and positions to the embedding. Here attention compares them: "
-        "a score is ((q + r_w) · k + (q + r_r) · r + (q + r_s) · s) / √{K}, with r of the distance i - j, and s of the same or of "
-        "another segment (Dai et al., 2019, section 3.3; Yang et al., 2019, section 2.5).",
+        "a score is ((q + r_w) · k + (q + r_r) · r + (q + r_s) · s) / √{K}, where r encodes the distance i - j, and s the same or "
+        "different segments (Dai et al., 2019, section 3.3; Yang et al., 2019, section 2.5).",
     ),
     (
         lambda encoder, _: encoder.blocks and not encoder.blocks[0].attention.bias,
-        "Step 6: the article adds biases to queries, keys, values and the output of attention. Here these four are products alone.",
+        "Step 6: the article adds biases to queries, keys, values and the output of attention. Here these four have no biases.",
     ),
     (
         lambda encoder, _: encoder.blocks and encoder.blocks[0].order == "pre",
-        "Steps 7 and 9: the article normalises after each half, x = norm(x + f(x)). Here the norm comes before, x = x + f(norm(x)) "
-        "(Xiong et al., 2020).",
+        "Steps 7 and 9: the article normalises after each sub-layer, x = norm(x + f(x)). Here the norm is first, "
+        "x = x + f(norm(x)) (Xiong et al., 2020).",
     ),
     (
         lambda encoder, _: encoder.blocks and encoder.blocks[0].feed_forward.gated,
-        "Step 8: the article has a ReLU between two layers. Here a third one is a gate, (act(x · W_gate) ⊙ (x · W)) · "
+        "Step 8: the article has a ReLU between two layers. Here a third layer is a gate, (act(x · W_gate) ⊙ (x · W)) · "
         "W_output with "
         "{gate} (Shazeer, 2020).",
     ),
     (
         lambda encoder, _: encoder.blocks and not encoder.blocks[0].feed_forward.gated and _activation(encoder) not in ("relu", ""),
-        "Step 8: the article has a ReLU between the two layers. The function here is {activation}.",
+        "Step 8: the article has a ReLU between the two layers. Here the activation is {activation}.",
     ),
     (
         lambda encoder, _: _has(encoder, lambda block: block.convolution is not None),
-        "Convolution: the article's block has none. Here the output of a block is normalised together with a convolution of its "
-        "input over {size} tokens (DeBERTa's version 2).",
+        "Convolution: the article's block has none. Here the output of a block is added to a convolution of its input over "
+        "{size} tokens, and the sum normalised (DeBERTa's version 2).",
     ),
     (
         lambda encoder, heads: "rtd" in heads,
@@ -106,7 +106,7 @@ CORRECTIONS = (
 
 
 def corrections_of(config, heads=()):
-    """The sentences that apply to a config with heads, a tuple of strings."""
+    """The sentences that apply to a config with heads, a tuple."""
     encoder = config.encoder()
     embedding, distinct = encoder.embedding, encoder.distinct
     rows = 8 if distinct and distinct[0].dropout > 0 else 6
@@ -135,6 +135,6 @@ def corrections_of(config, heads=()):
 
 
 def _activation(encoder):
-    """The name of the activation of the feed-forward halves; "" for a function, and without blocks."""
+    """The name of the feed-forward activation; "" for a function, or without blocks."""
     activation = encoder.blocks[0].feed_forward.activation if encoder.blocks else ""
     return activation if isinstance(activation, str) else ""

@@ -1,4 +1,4 @@
-"""Boxes and arrows, written as SVG, or drawn by matplotlib where a PNG is wanted."""
+"""Boxes and arrows, written as SVG, or drawn by matplotlib for other formats."""
 
 import html
 import os
@@ -9,7 +9,7 @@ from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.kinds import PICTURE
 from keras_bert_rebuild.files.output import check_file
 
-# Kind of a box: fill, edge.
+# Kind of a box to its fill and edge colours.
 COLOURS = {
     "embedding": ("#e8f0fb", "#3d7fd0"),
     "attention": ("#f2e9f7", "#9454b0"),
@@ -25,7 +25,7 @@ FONT = "ui-sans-serif, system-ui, -apple-system, Segoe UI, Noto Sans, sans-serif
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle with a title and a line below it; `x` and `y` are its upper left corner."""
+    """A rectangle with a title and a line of detail; `x` and `y` are its upper left corner."""
 
     x: float
     y: float
@@ -37,7 +37,7 @@ class Box:
 
     @property
     def centre(self):
-        """The middle, from left to right."""
+        """The horizontal centre."""
         return self.x + self.width / 2
 
     @property
@@ -48,14 +48,14 @@ class Box:
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points `(x, y)`, with an arrow at its end."""
+    """A line through points `(x, y)` with an arrow at its end."""
 
     points: tuple
 
 
 @dataclass(frozen=True)
 class Words:
-    """A line of text that begins at `(x, y)`, or ends there."""
+    """A line of text that starts, or ends, at `(x, y)`."""
 
     x: float
     y: float
@@ -66,7 +66,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Diagram:
-    """A drawing: a notebook shows it, `save` writes it as .svg, or as .png and .pdf with matplotlib."""
+    """A drawing that a notebook shows; `save` writes it as .svg, or, with matplotlib, as .png or .pdf."""
 
     width: float
     height: float
@@ -87,17 +87,17 @@ class Diagram:
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file, whole or not at all.
+        """Write the file atomically.
 
         Args:
-            path: where; the suffix chooses the format. An existing picture is replaced, any other file is not.
+            path: the suffix determines the format. An existing picture is replaced, any other file is not.
 
         Returns:
             The path.
 
         Raises:
-            ImportError: another suffix than .svg, and matplotlib is not installed.
-            ValueError: the suffix names no picture format, or the existing file is not a picture.
+            ImportError: the suffix is not .svg, and matplotlib is not installed.
+            ValueError: the suffix is not that of a picture format, or the existing file is not a picture.
             OSError: the file cannot be written.
         """
         path = Path(path)
@@ -147,7 +147,7 @@ _WRITERS = {Box: _box, Line: _line, Words: _words}
 
 
 def _figure(diagram):
-    """A `Diagram` as a `matplotlib.figure.Figure` of its size, 100 units to the inch."""
+    """A `Diagram` as a `matplotlib.figure.Figure`, 100 units per inch."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.patches import FancyBboxPatch

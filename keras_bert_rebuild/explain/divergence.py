@@ -1,4 +1,4 @@
-"""How far the attention of two models is apart, head by head."""
+"""How different the attention of two models is, head by head."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,24 +9,24 @@ def attention_divergence(first: npt.ArrayLike, second: npt.ArrayLike) -> np.ndar
 
         JSD(P, Q) = ½ KL(P ‖ M) + ½ KL(Q ‖ M),   M = ½ (P + Q)
 
-    It is 0 where every query attends alike in both and 1 where they share no key. Rows of zeros, queries without any key, are not
-    counted.
+    It is 0 if every query attends identically in both and 1 if they share no keys. Rows of zeros (queries without visible keys) are
+    not counted.
 
     Args:
         first, second: probabilities `(..., query, key)` of the same shape.
 
     Returns:
-        One number for each map, `(...)`, in [0, 1]; 0 for maps without rows.
+        One value per map, `(...)`, in [0, 1]; 0 for maps without rows.
 
     Raises:
         ValueError: the shapes differ.
 
-    Reference: Lin, 1991, "Divergence Measures Based on the Shannon Entropy", section IV; of attention heads: Clark et al., 2019,
+    Reference: Lin, 1991, "Divergence Measures Based on the Shannon Entropy", section IV; for attention heads: Clark et al., 2019,
     section 6 (https://arxiv.org/abs/1906.04341).
     """
     one, other = np.asarray(first, "float64"), np.asarray(second, "float64")
     if one.shape != other.shape or one.ndim < 2:
-        raise ValueError(f"the maps of both must be (..., query, key) of one shape; got {one.shape} and {other.shape}.")
+        raise ValueError(f"both maps must be (..., query, key) of the same shape; got {one.shape} and {other.shape}.")
     middle = (one + other) / 2
     rows = (_entropy(middle) - (_entropy(one) + _entropy(other)) / 2).clip(0, 1)
     counted = (one.sum(-1) > 0) & (other.sum(-1) > 0)

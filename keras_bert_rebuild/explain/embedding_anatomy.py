@@ -1,4 +1,4 @@
-"""The embedding of a text: the vectors that are added for every token, before and after the norm."""
+"""The embedding of a text: the vectors that are added for every token, and their sum before and after the norm."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,31 +13,31 @@ from keras_bert_rebuild.explain.token_rows import rows_of_texts
 
 @dataclass(frozen=True)
 class EmbeddingAnatomy:
-    """The embedding of one text or pair, token by token, as float32 arrays."""
+    """The embedding of one text or pair, per token, as float32 arrays."""
 
     tokens: tuple
-    """The tokens as in the vocabulary, including special ones."""
+    """The tokens as the vocabulary writes them, special ones included."""
 
     surfaces: tuple | None
-    """The characters of the text for every token, "" at special ones; None for keras_bert's `Tokenizer`."""
+    """The characters of every token in the text, "" at special ones; None for keras_bert's `Tokenizer`."""
 
     pieces: tuple
-    """For every token, all tokens of its word."""
+    """For every token, all tokens of the word it is part of."""
 
     ids: np.ndarray
-    """Rows of the token table `(length,)`."""
+    """Row of each token in the token table, `(length,)`."""
 
     segments: np.ndarray
-    """Rows of the segment table `(length,)`."""
+    """Row of each token in the segment table, `(length,)`."""
 
     positions: np.ndarray
-    """Rows of the position table, or positions from 0 if there is none, `(length,)`."""
+    """Row of each token in the position table, or its position from 0 if there is none, `(length,)`."""
 
     sentences: np.ndarray
     """0 at tokens of the first text, 1 at those of the second, -1 at special tokens, `(length,)`."""
 
     parts: tuple
-    """The vectors that are added: "token", with its factor if there is one, "segment" and "position" if the model adds them."""
+    """The names of the vectors: "token" (scaled, if the model scales it), and "segment" and "position" if the model adds them."""
 
     vectors: np.ndarray
     """The vectors that are added, `(parts, length, width)`."""
@@ -46,7 +46,7 @@ class EmbeddingAnatomy:
     """Their sum, before the norm, `(length, width)`."""
 
     normalised: np.ndarray
-    """The same after the norm, if there is one: the input of the first block, or of ALBERT's mapping, `(length, width)`."""
+    """The sum after the norm, if there is one, `(length, width)`: the input of the first block or of ALBERT's projection."""
 
     norms: np.ndarray
     """Euclidean norms of `vectors`, `(parts, length)`."""
@@ -58,33 +58,33 @@ class EmbeddingAnatomy:
     """Norms of `normalised`, `(length,)`."""
 
     cosines: np.ndarray
-    """Cosines between the parts of a token, `(length, parts, parts)`; 0 where a vector is zero."""
+    """Cosine similarities between the vectors of a token, `(length, parts, parts)`; 0 if one is zero."""
 
     cosines_summed: np.ndarray
-    """Cosines of each part with the sum, `(parts, length)`: which part dominates the direction of the sum."""
+    """Cosine similarity of each vector to the sum, `(parts, length)`: which one dominates the direction of the sum."""
 
     cosines_normalised: np.ndarray
-    """Cosines of each part with the normalised sum, `(parts, length)`."""
+    """Cosine similarity of each vector to the normalised sum, `(parts, length)`."""
 
 
 def embedding_anatomy(
     model: keras.Model, tokenizer: Any, text: str, pair: str | None = None, max_len: int | None = None
 ) -> EmbeddingAnatomy:
-    """Split the embedding of a text into its parts.
+    """Decompose the embedding of a text into the vectors that are added.
 
     Args:
-        model: any model with an encoder of this library in it.
+        model: any model that contains an encoder of this library.
         tokenizer: its tokenizer.
         text: a text.
         pair: a second text, or None.
-        max_len: tokens to cut to; None to refuse a text that is too long.
+        max_len: truncate to this many tokens; None to refuse a text that is too long.
 
     Returns:
         An `EmbeddingAnatomy`.
 
     Raises:
-        ValueError: there is no encoder, it has a task embedding, its norm comes after its widening, or the text is not a string or
-            is too long.
+        ValueError: the model has no encoder, has a task embedding, or projects the embedding before its norm; or the text is not a
+            string or is too long.
     """
     encoder = find_encoder(model)
     layers = encoder.layers
@@ -93,7 +93,7 @@ def embedding_anatomy(
     position = layers.get("Embedding-Position")
     if "Embedding-Norm" in layers and layers["Embedding-Token"].output_dim != layers["Embedding-Norm"].gamma.shape[0]:
         raise ValueError(
-            "the embedding must be normalised before it is widened; in this model the norm comes after Embedding-Mapping."
+            "the embedding must be normalised before it is projected; in this model the norm comes after Embedding-Mapping."
         )
     longest = encoder.host.inputs[0].shape[1] or longest_text(encoder)
     rows = rows_of_texts(tokenizer, [text], None if pair is None else [pair], max_len, longest=longest)
@@ -132,7 +132,7 @@ def embedding_anatomy(
 
 
 def cosines(a, b):
-    """Cosines between vectors along the last axis; 0 where one of them is zero."""
+    """Cosine similarities along the last axis; 0 if either vector is zero."""
     size = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
     return (a * b).sum(-1) / np.where(size > 0, size, 1)
 
@@ -143,7 +143,7 @@ def _array(tensor):
 
 
 def _pieces(rows):
-    """For every token, all tokens of its word; a special token is its own word."""
+    """For every token, all tokens of its word; a special token is a word of its own."""
     words = enumerate(zip(rows.sentences[0].tolist(), rows.words[0].tolist(), strict=True))
     keys = [(side, word) if word >= 0 else i for i, (side, word) in words]
     pieces = {}

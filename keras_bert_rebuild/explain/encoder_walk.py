@@ -1,4 +1,4 @@
-"""The encoder inside any model, run block by block to get its inner values."""
+"""Run the encoder inside any model block by block, to get intermediate values."""
 
 import re
 from collections import namedtuple
@@ -14,9 +14,9 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder_blocks import HALVES, RELATIVE, Context, block_of, input_of, run_block, shared_with
 from keras_bert_rebuild.models.named_inputs import ids_of, is_packed, real_tokens
 
-# The encoder of a model: the functional model that directly holds its layers, that model's graph up to the first block, its layers
-# by name, the number of every block in the order in which they run (a shared one as often as it runs), and whether blocks normalise
-# before ("pre") or after ("post") they add.
+# The encoder of a model: the functional model that directly contains its layers, the graph of that model up to the first block, its
+# layers by name, the number of every block in execution order (a shared block once per run), and whether blocks are pre-norm
+# ("pre") or post-norm ("post").
 Encoder = namedtuple("Encoder", ["host", "embedding", "layers", "blocks", "order"])
 
 ATTENTION = "Encoder-{}-MultiHeadSelfAttention"
@@ -24,20 +24,20 @@ NEEDED = ("Embedding-Token",)
 
 
 def find_encoder(model):
-    """The encoder of a model: the model itself, or the one model nested in it that has attention layers.
+    """The encoder of a model: the model itself, or the one nested model that has attention layers.
 
     Args:
-        model: a model of this library, with any heads, or any model that has one as a layer.
+        model: a model of this library with any heads, or any model that contains one as a layer.
 
     Raises:
-        ValueError: there is none, there are several, or there are other layers between its blocks.
+        ValueError: there is no encoder, there are several, or there are other layers between the blocks.
     """
     hosts = [part for part in models_in(model) if any(isinstance(layer, MultiHeadSelfAttention) for layer in part.layers)]
     if len(hosts) != 1:
-        raise ValueError(f"model must hold one encoder with MultiHeadSelfAttention layers; {_name(model)} holds {len(hosts)}.")
+        raise ValueError(f"model must have one encoder with MultiHeadSelfAttention layers; {_name(model)} has {len(hosts)}.")
     host = hosts[0]
     if is_packed(host):
-        raise ValueError(f"model must have rows of one sequence; {_name(model)} was built with packed=True: load what it saved.")
+        raise ValueError(f"model must take one sequence per row; {_name(model)} was built with packed=True: save it and load it.")
     layers = {layer.name: layer for layer in host.layers}
     rows = {row.name: row for row in summary_rows(host)}
     numbers = sorted(int(found[1]) for name in rows if (found := re.fullmatch(ATTENTION.format(r"(\d+)"), name)))
@@ -60,8 +60,8 @@ def encoder_inputs(encoder, inputs):
     """The inputs of the embedding as a dictionary of arrays `(batch, length)`.
 
     Args:
-        encoder: as from `find_encoder`.
-        inputs: those of the model, a dictionary by name, a list in order, or one array; `Input-Masked` may be left out.
+        encoder: from `find_encoder`.
+        inputs: inputs of the model: a dictionary by name, a list in order, or one array; `Input-Masked` may be left out.
 
     Raises:
         ValueError: an input is missing or is not such an array.
@@ -81,15 +81,15 @@ def encoder_inputs(encoder, inputs):
 
 
 def embed(encoder, inputs):
-    """The input of the first block, `(batch, length, hidden)`, the mask, `(batch, length)`, False at padding, and what all blocks
-    share, a tuple.
+    """The input of the first block, `(batch, length, hidden)`, the mask, `(batch, length)`, False at padding, and a tuple of the
+    values that all blocks read.
 
     Args:
-        encoder: as from `find_encoder`.
-        inputs: as from `encoder_inputs`.
+        encoder: from `find_encoder`.
+        inputs: from `encoder_inputs`.
 
     Raises:
-        ValueError: an id is not in its table, or a row is too long.
+        ValueError: an id is outside its table, or a row is too long.
     """
     outputs = encoder.embedding(bare_if_one(list(inputs.values())), training=False)
     x, *shared = outputs if isinstance(outputs, (list, tuple)) else [outputs]
@@ -98,23 +98,23 @@ def embed(encoder, inputs):
 
 
 def run_encoder_block(encoder, number, x, mask, shared):
-    """The output of a block as in prediction, from the layers of the model."""
-    # No gradients are needed here: torch would retain the values of every block for a backward pass.
+    """The output of a block in inference mode, computed by the layers of the model."""
+    # Without gradients: torch would save the activations of every block for a backward pass.
     block = block_of(encoder.layers, number, encoder.order)
     return ops.stop_gradient(run_block(block, x, Context(mask=mask, training=False, shared=shared)))
 
 
 def read_by_attention(encoder, number, x):
-    """The input of the attention of a block whose input is `x`: blocks that normalise before apply the norm first."""
+    """What attention reads in a block with input `x`: pre-norm blocks apply the norm first."""
     half = block_of(encoder.layers, number, encoder.order).halves[0]
     return half.norm(x) if encoder.order == "pre" and half.norm is not None else x
 
 
 def heads_present(encoder):
-    """For every block, in the order in which they run, the numbers of its heads; where some were pruned, those from before.
+    """For every block, in execution order, the indices of its heads; if some were pruned, by their indices before pruning.
 
     Args:
-        encoder: as from `find_encoder`.
+        encoder: from `find_encoder`.
     """
     config = getattr(encoder.host, "config", None)
     if config is None:
@@ -124,13 +124,13 @@ def heads_present(encoder):
 
 
 def longest_text(encoder):
-    """Maximum tokens of a text: the rows of its position table, or those that its config declares."""
+    """Maximum number of tokens of a text: the rows of the position table, or the maximum in the config."""
     of_table = getattr(encoder.layers.get("Embedding-Position"), "max_length", None)
     return encoder.host.config.max_length if of_table is None else of_table
 
 
 def models_in(model):
-    """A model and the models nested in it, each once."""
+    """A model and all models nested in it, each once."""
     found = [model]
     for part in found:
         found += [layer for layer in part.layers if isinstance(layer, keras.Model) and layer not in found]
@@ -148,13 +148,13 @@ def _array(name, values):
 
 
 def _order(host):
-    """Whether blocks normalise before or after they add, by the config; without a config, after."""
+    """Whether blocks are pre-norm or post-norm, from the config; post-norm without a config."""
     config = getattr(host, "config", None)
     return config.encoder().blocks[0].order if config is not None else "post"
 
 
 def _check_connections(rows, numbers, order):
-    """Refuse blocks that read anything but the block before them: running them in turn must equal the graph."""
+    """Refuse blocks that read anything but the previous block: running them one by one must equal the graph."""
     for n in numbers:
         attention, feed_forward = (f"Encoder-{n}-{half}" for half in HALVES)
         if order == "post":
@@ -166,11 +166,11 @@ def _check_connections(rows, numbers, order):
             origins = [] if name not in rows else _sequences(rows[name])
             for origin in origins[n == numbers[0] and attention in name :]:
                 if not re.fullmatch(before, origin):
-                    raise ValueError(f"{name} must read the block before it, as in the models of this library; it reads {origin}.")
+                    raise ValueError(f"{name} must read the previous block, as in the models of this library; it reads {origin}.")
 
 
 def _sequences(row):
-    """The layers that a layer reads, without what blocks share."""
+    """The layers whose outputs a layer reads, without the values that all blocks read."""
     origins = [origin.split("[")[0] for origin in row.connected_to]
     return [origin for origin in origins if not origin.startswith(RELATIVE)]
 

@@ -8,7 +8,7 @@ from keras_bert_rebuild.explain.explain_table import OF_WORK, amounts_of, batch_
 
 def as_markdown(explanation):
     """The tables of an explanation in Markdown."""
-    lines = [f"**{title_of(explanation)}**", "", "| letter | number | what it counts |", "|:--|--:|:--|"]
+    lines = [f"**{title_of(explanation)}**", "", "| letter | value | meaning |", "|:--|--:|:--|"]
     lines += [f"| {letter} | {number:,} | {meaning} |" for letter, number, meaning in letters_in_use(explanation)]
     lines += ["", "| | step | formula | numbers | parameters | share |", "|--:|:--|:--|:--|--:|--:|"]
     for heading, steps in parts_of(explanation):

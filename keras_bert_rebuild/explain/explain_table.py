@@ -12,18 +12,18 @@ from rich.text import Text
 from keras_bert_rebuild.anatomy.formulas import LETTERS
 from keras_bert_rebuild.anatomy.part import BLOCK
 
-# From these widths on, there is a bar next to every share, and letters are in two columns.
+# Minimum widths for a bar next to every share, and for letters in two columns.
 WIDE, WIDEST = 96, 116
 BAR = 16
 
-# The width of the other columns of the table of parameters.
+# Total width of the other columns in the table of parameters.
 OTHER_COLUMNS = 32
 
 RIGHT = {"justify": "right", "no_wrap": True}
 
 OF_WORK = (
-    "forward, training: multiplications and additions of matrix products. activations: what a training step retains for its "
-    "backward pass, without fused attention or rematerialisation."
+    "forward, training: FLOPs of matrix products. activations: saved by a training step for its backward pass, without fused "
+    "attention or rematerialisation."
 )
 
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -60,7 +60,7 @@ def as_tables(explanation, width):
 
 
 def short(number, unit=""):
-    """A number to one decimal, with a prefix: 109.7 M, 22.4 GFLOP; numbers below a thousand unchanged.
+    """A number with one decimal and a prefix: 109.7 M, 22.4 GFLOP; numbers below 1,000 unchanged.
 
     Example:
 
@@ -74,18 +74,18 @@ def short(number, unit=""):
 
 
 def percent(share):
-    """A share in per cent, with enough digits not to be 0: 25.8 %, 0.01 %."""
+    """A fraction in per cent, with enough digits not to be 0: 25.8 %, 0.01 %."""
     return f"{100 * share:.1f} %" if share >= 0.0005 or not share else f"{100 * share:.2g} %" if share >= 1e-5 else "< 0.001 %"
 
 
 def title_of(explanation):
-    """What is explained, in a line: family, heads, parameters."""
+    """What is explained, in one line: family, heads, parameters."""
     heads = f"with {', '.join(explanation.heads)}" if explanation.heads else "without heads"
     return f"{explanation.config.family} {heads}: {explanation.total('params'):,} parameters"
 
 
 def batch_of(explanation):
-    """The batch for which operations and activations are given, in words."""
+    """The batch that operations and activations are given for, in words."""
     letters = explanation.letters
     texts = f"{letters['B']:,} text{'s' if letters['B'] > 1 else ''} of {letters['S']:,} tokens"
     predicted = f", {letters['N']:,} of them predicted" if "mlm" in explanation.heads and letters["N"] < letters["S"] else ""
@@ -102,12 +102,12 @@ def letters_in_use(explanation):
 
 
 def parts_of(explanation):
-    """The steps by part: pairs of a heading and its steps."""
+    """The steps grouped by part: pairs of a heading and the steps."""
     for part, steps in itertools.groupby(explanation.steps, key=lambda step: step.part):
         steps = list(steps)
         heading = part
         if part == BLOCK:
-            blocks, runs = (max(getattr(step, name) for step in steps) for name in ("blocks", "runs"))  # the first may norm less
+            blocks, runs = (max(getattr(step, name) for step in steps) for name in ("blocks", "runs"))  # the first may lack a norm
             heading = f"{part} × {blocks:,}" if blocks == runs else f"{part} × {blocks:,}, run {runs:,} times"
         yield heading, steps
 
@@ -130,7 +130,7 @@ def _letters(explanation, width):
 
 
 def make_table(*columns):
-    """An empty table with columns, pairs of a heading and the options of `add_column`."""
+    """An empty table with columns, given as pairs of a heading and options for `add_column`."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
     for name, options in columns:
         table.add_column(name, **options)
@@ -192,7 +192,7 @@ def _work(explanation):
 
 
 def amounts_of(of):
-    """Bytes of weights, operations forward and in training, and bytes of activations, of a step or of all of them."""
+    """Bytes of weights, operations of forward pass and training step, and bytes of activations, of a step or in total."""
     get = of.total if hasattr(of, "total") else lambda name: getattr(of, name)
     units = (("bytes", "B"), ("forward", "FLOP"), ("train", "FLOP"), ("kept", "B"))
     return [short(get(name), unit) if get(name) else "" for name, unit in units]

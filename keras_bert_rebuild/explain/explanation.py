@@ -1,4 +1,4 @@
-"""A model explained step by step, with the formulas of the article and what articles about BERT have wrong."""
+"""A model explained step by step, with the formulas of the article, and corrections of errors in articles about BERT."""
 
 from collections.abc import Sequence
 
@@ -23,22 +23,22 @@ def explain(
     predictions: int | None = None,
     dtype: str | None = None,
 ) -> Explanation:
-    """Where the parameters and the work of a model are, in the steps and letters of the article "Understanding BERT architecture".
+    """Where the parameters and operations of a model are, by the steps and letters of "Understanding BERT architecture".
 
     Args:
-        model_or_config: a `BertConfig`, for which no model is built, or any model with an encoder of this library in it. If it
-            has no config, its layers are read. Layers that were added to it are listed too.
-        heads: for a config, names of heads; None for the pretraining heads `mlm` and `nsp`. A model has its own.
-        batch: texts of a batch, for operations and activations.
-        length: tokens of each; None for the maximum of the model.
-        predictions: tokens of each that the MLM head predicts, as with `max_predictions`; None for all.
-        dtype: dtype policy for the bytes, such as "mixed_bfloat16"; None for that of the model, or float32.
+        model_or_config: a `BertConfig`, or any model that contains an encoder of this library. The config of a model without one
+            is inferred from its layers. Layers that were added to a model are listed, too.
+        heads: for a config, names of heads; None for the pretraining heads `mlm` and `nsp`. A model has its own heads.
+        batch: texts per batch, for operations and activations.
+        length: tokens per text; None for the maximum length of the model.
+        predictions: tokens per text that the MLM head predicts, as with `max_predictions`; None for all.
+        dtype: dtype policy for bytes, such as "mixed_bfloat16"; None for that of the model, or float32.
 
     Returns:
-        An `Explanation`: `steps`, `total("params")`; it prints as a table, and in a notebook as Markdown.
+        An `Explanation`, with `steps` and `total("params")`; prints as a table, and a notebook shows Markdown.
 
     Raises:
-        ValueError: a model without an encoder or with half a block, or an argument that does not fit.
+        ValueError: the model has no encoder or incomplete blocks, or an argument does not fit.
 
     Example:
 
@@ -57,7 +57,7 @@ def explain(
         config, heads = model_or_config, ("mlm", "nsp") if heads is None else tuple(heads)
     elif isinstance(model_or_config, keras.Model):
         if heads is not None:
-            raise ValueError(f"heads are for a config; a model has its own. Got heads={heads!r}.")
+            raise ValueError(f"heads must be left out for a model, which has its own; got {heads!r}.")
         config, heads, others = _of_model(model_or_config)
         dtype = _policy(model_or_config) if dtype is None else dtype
     else:
@@ -68,10 +68,10 @@ def explain(
 
 
 def _of_model(model):
-    """The config of a model, its heads, and its layers with weights that are not steps: pairs of a name and its parameters."""
+    """The config of a model, its heads, and its other layers with weights: pairs of a name and the number of parameters."""
     encoder = find_encoder(model)
     config = getattr(encoder.host, "config", None) or config_of_layers(encoder)
-    # A layer of the user may have the name of a head's layer.
+    # A user's layer may have the name of a head's layer.
     heads = tuple(head for head in heads_of(encoder.host) if _layers_of_head(config, head) <= encoder.layers.keys())
     steps = {
         name.format(n=n) for step, *_ in steps_of(config, heads) for name in step.layer.split(", ") for n in set(encoder.blocks)
@@ -87,9 +87,9 @@ def _layers_of_head(config, head):
 
 
 def _policy(model):
-    """The dtype policy of a model, taken from its first sum, which quantisation does not change."""
+    """The dtype policy of a model, from its first Add layer, which quantisation does not change."""
     layers = find_encoder(model).layers
     name = next(layer for name, layer in layers.items() if name.endswith("-Add")).dtype_policy.name
     if name not in DTYPES:
-        raise ValueError(f"the model has the dtype policy {name!r}; dtype must be one of {', '.join(DTYPES)}.")
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, given or of the model; the model has {name!r}.")
     return name

@@ -1,4 +1,4 @@
-"""A page of HTML that a notebook shows and `save` writes."""
+"""An HTML page that a notebook shows and `save` writes."""
 
 import html
 import os
@@ -14,8 +14,8 @@ class HtmlPage:
 
     Args:
         html: the text of the page.
-        height: of its frame in a notebook, in pixels.
-        title: of the frame, for screen readers.
+        height: height of its frame in a notebook, in pixels.
+        title: title of the frame, for screen readers.
         scripts: whether the page has scripts, which the frame then allows.
     """
 
@@ -23,16 +23,16 @@ class HtmlPage:
         self.html, self.height, self.title, self.scripts = html, height, title, scripts
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file, completely or not at all.
+        """Write the file atomically.
 
         Args:
-            path: a name that ends in .html or .htm; only an existing page is replaced, no other file.
+            path: a name that ends in .html or .htm; an existing page is replaced, any other file is not.
 
         Returns:
             The path.
 
         Raises:
-            ValueError: another suffix, or the file holds something else.
+            ValueError: another suffix, or the existing file is not a page.
             OSError: the file cannot be written.
         """
         path = Path(path)

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-# From this width on, theirs is next to ours and not below it.
+# Minimum width for both names side by side, not one below the other.
 WIDE = 184
 
 
@@ -16,7 +16,7 @@ def names_as_table(rows, width):
     """The table for `rich`.
 
     Args:
-        rows: as from `weight_names`.
+        rows: from `weight_names`.
         width: of the terminal, in characters.
     """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
@@ -50,21 +50,21 @@ def names_as_json(rows):
     """The same in JSON."""
     values = [{**asdict(row), "heads": row.heads} for row in rows]
     for value in values:
-        if value["part"] is None:  # as in every format without fused weights
+        if value["part"] is None:  # always, in formats without fused weights
             del value["part"]
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 def sentence_of(rows):
-    """How many weights there are, and why there is one kernel for all heads."""
+    """The number of weights, and a note that one kernel holds all heads."""
     count = sum(row.parameters > 0 for row in rows)
     text = f"{count:,} weights, {sum(row.parameters for row in rows):,} parameters."
     split = [row for row in rows if row.head_axis is not None and row.path.endswith("query/kernel")]
     if split:
         heads = f"all {split[0].num_heads} heads" if split[0].num_heads > 1 else "the one head"
-        text += f" A layer has one query, one key and one value kernel, and in it {heads}: {split[0].heads}."
+        text += f" A layer has one query, one key and one value kernel for {heads}: {split[0].heads}."
     seconds = len(rows) - count
-    return text + (f" {seconds} more names, at the end, are second names of tied weights." if seconds else "")
+    return text + (f" {seconds} more names, at the end, are aliases of tied weights." if seconds else "")
 
 
 def _shape(shape):

@@ -1,4 +1,4 @@
-"""The nearest neighbours of a vector: tokens in the embedding table, and tokens in texts."""
+"""Nearest neighbours of a vector: tokens in the embedding table, and tokens in texts."""
 
 from collections import namedtuple
 from collections.abc import Sequence
@@ -13,24 +13,24 @@ from keras_bert_rebuild.explain.attention_maps import attention_maps
 from keras_bert_rebuild.explain.encoder_walk import find_encoder
 from keras_bert_rebuild.explain.token_rows import vocabulary_of
 
-# A token of the vocabulary, its id and its cosine with the query.
+# A token of the vocabulary, its id, and its cosine similarity to the query.
 NearToken = namedtuple("NearToken", ["token", "id", "cosine"])
 
-# A token in texts: the number of its text, its position, the token, and its cosine with the query.
+# A token in texts: the index of its text, its position, the token, and its cosine similarity to the query.
 NearPlace = namedtuple("NearPlace", ["text", "position", "token", "cosine"])
 
 
 def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.NDArray[Any], count: int = 10) -> list[NearToken]:
-    """The tokens whose rows of the embedding table have the most similar direction.
+    """The tokens whose embeddings have the highest cosine similarity.
 
     Args:
-        model: any model with an encoder of this library in it.
+        model: any model that contains an encoder of this library.
         tokenizer: its tokenizer.
         token: a token of the vocabulary, its id, or a vector `(width,)`.
-        count: how many.
+        count: number of tokens to return.
 
     Returns:
-        A list of `NearToken`, the nearest first, without the token itself.
+        A list of `NearToken`, nearest first, without the token itself.
 
     Raises:
         ValueError: the token does not exist, or the tokenizer is not one of this library.
@@ -40,15 +40,15 @@ def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.ND
     token_id = None
     if isinstance(token, str):
         if token not in vocabulary:
-            raise ValueError(f"token must be one of the {len(vocabulary)} of the vocabulary; got {token!r}.")
+            raise ValueError(f"token must be one of the {len(vocabulary)} tokens of the vocabulary; got {token!r}.")
         token_id = vocabulary[token]
     elif np.ndim(token) == 0:
         token_id = int(token)
     if token_id is not None and not 0 <= token_id < len(table):
-        raise ValueError(f"an id must be from 0 to {len(table) - 1}, a row of the token table; got {token_id}.")
+        raise ValueError(f"an id must be a row of the token table, from 0 to {len(table) - 1}; got {token_id}.")
     vector = np.asarray(token, "float32") if token_id is None else table[token_id]
     if vector.shape != table.shape[1:]:
-        raise ValueError(f"a vector must have shape {table.shape[1:]}, as rows of the token table; got {vector.shape}.")
+        raise ValueError(f"a vector must have the shape of a row of the token table, {table.shape[1:]}; got {vector.shape}.")
     names = {i: name for name, i in vocabulary.items()}
     near = _by_cosine(table, vector, count + 1)
     return [NearToken(names.get(i, "?"), i, cosine) for i, cosine in near if i != token_id][:count]
@@ -57,18 +57,18 @@ def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.ND
 def nearest_in_texts(
     model: keras.Model, tokenizer: Any, texts: Sequence[str], text: int, position: int, layer: int = -1, count: int = 10
 ) -> list[NearPlace]:
-    """The tokens in texts whose vectors after a layer have the most similar direction: tokens in a similar context.
+    """The tokens in texts whose vectors after a layer have the highest cosine similarity: tokens in similar contexts.
 
     Args:
-        model: any model with an encoder of this library in it.
+        model: any model that contains an encoder of this library.
         tokenizer: its tokenizer.
         texts: a list of texts.
-        text, position: of the vector to compare with: the number of its text, and its position, counting special tokens.
-        layer: number of the layer, from 0, negative from the end.
-        count: how many.
+        text, position: the vector to compare with: index of the text, and position in it, counting special tokens.
+        layer: index of the layer, from 0, negative from the end.
+        count: number of tokens to return.
 
     Returns:
-        A list of `NearPlace`, the nearest first, without the token itself.
+        A list of `NearPlace`, nearest first, without the token itself.
 
     Raises:
         ValueError: the text or the position does not exist.
@@ -76,7 +76,7 @@ def nearest_in_texts(
     maps = attention_maps(model, texts=texts, tokenizer=tokenizer, layers=[layer], heads=[0], vectors=True)
     if not (0 <= text < len(maps.mask) and 0 <= position < maps.mask[text].sum()):
         lengths = ", ".join(str(n) for n in maps.mask.sum(1)[:10])
-        raise ValueError(f"text and position must be in texts of {lengths} tokens; got {text} and {position}.")
+        raise ValueError(f"text and position must be within texts of {lengths} tokens; got {text} and {position}.")
     outputs, tokens = maps.outputs, maps.tokens
     assert outputs is not None  # with `vectors`
     assert tokens is not None  # with a tokenizer
@@ -87,12 +87,12 @@ def nearest_in_texts(
 
 
 def _table(layer):
-    """The token table as it is looked up, `(vocabulary, width)`: also of a quantised layer."""
+    """The token table as it is looked up, `(vocabulary, width)`, dequantised if necessary."""
     return ops.convert_to_numpy(ops.cast(ops.stop_gradient(layer(ops.zeros((1, 1), "int32"))[1]), "float32"))
 
 
 def _by_cosine(vectors, vector, count):
-    """Rows and their cosines with a vector, the largest first; 0 for rows of zeros."""
+    """Indices of rows and their cosine similarities to a vector, the largest first; 0 for rows of zeros."""
     sizes = np.linalg.norm(vectors, axis=1) * np.linalg.norm(vector)
     cosines = vectors @ vector / np.where(sizes > 0, sizes, 1)
     return [(i, float(cosines[i])) for i in np.argsort(-cosines, kind="stable")[:count].tolist()]

@@ -1,14 +1,14 @@
-"""Arrays as compact text in a page: quantised, compressed, base64."""
+"""Arrays as compact text for a page: quantised, compressed, base64."""
 
 import base64
 import zlib
 
 import numpy as np
 
-# The largest code of shares whose square roots are stored.
+# The largest code of values in [0, 1] whose square roots are stored.
 ROOTS = {"root8": 255, "root5": 31}
 
-# Precisions of arrays: name, the stored dtype, and the maximum error of a value v.
+# Precisions of arrays: name, stored dtype, and maximum error of a value v.
 PRECISIONS = {
     "uint16": ("uint16", "1/131070"),
     "root8": ("uint8", "√v/255 + 1/260100"),
@@ -22,24 +22,24 @@ PRECISIONS = {
 def pack(array, precision):
     """An array as a dictionary for JSON.
 
-    Shares in [0, 1] are "uint16", v ≈ code / 65535, or "root8", v ≈ (code / 255)², which is exact where shares are small; "root5"
-    is the same with 32 values, which compress to five bits or fewer. The bytes of the numbers are separated, all low ones first:
-    the high ones are similar and compress well. "int8" has a scale for every row of the last axis.
+    Values in [0, 1] are "uint16", v ≈ code / 65535, or "root8", v ≈ (code / 255)², which is more precise for small values; "root5"
+    is the same with 32 levels, which compress to at most five bits. The bytes of the numbers are separated, all low bytes first,
+    since high bytes are similar and compress well. "int8" has a scale per row of the last axis.
 
     Args:
         array: a float array.
         precision: a name of `PRECISIONS`.
 
     Returns:
-        `shape`, `precision`, `data`, the base64 of the bytes deflated, and for "int8" the `scales`, packed themselves.
+        `shape`, `precision`, `data` (the base64 of the deflated bytes), and for "int8" the packed `scales`.
 
     Raises:
-        ValueError: a value is not a number, or too large for float16.
+        ValueError: a value is not finite, or too large for float16.
     """
     array = np.asarray(array, "float32")
     if not np.isfinite(array).all():
         infinite = int((~np.isfinite(array)).sum())
-        raise ValueError(f"arrays of a page must hold finite numbers; {infinite} of {array.size} values are not finite.")
+        raise ValueError(f"arrays of a page must have finite values; {infinite} of {array.size} are not finite.")
     packed = {"shape": list(array.shape), "precision": precision}
     if precision == "uint16":
         codes = np.rint(array.clip(0, 1) * 65535).astype("<u2")
@@ -61,7 +61,7 @@ def pack(array, precision):
 
 
 def unpack(packed):
-    """The array of a dictionary from `pack`, in float32, as the page shows it."""
+    """The array of a dictionary from `pack`, in float32, with the values that the page shows."""
     stored, _ = PRECISIONS[packed["precision"]]
     dtype = np.dtype(stored).newbyteorder("<")
     planes = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "u1").reshape(dtype.itemsize, -1)

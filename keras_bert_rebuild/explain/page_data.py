@@ -1,4 +1,4 @@
-"""The data of an attention page: a function from arrays to a dictionary for JSON."""
+"""The data of an attention page: from arrays to a dictionary for JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack
 from keras_bert_rebuild.explain.page_panels import Panels, attribution_data, importance_data, lens_data
 from keras_bert_rebuild.explain.page_sizes import PAGE_BYTES, REST, precision_that_fits, too_large
 
-# What the terms of disentangled attention are called on the page (He et al., 2021, section 3.1).
+# Names of the attention terms on the page (He et al., 2021, section 3.1).
 TERM_WORDS = {
     "c2p": "content to position (c2p)",
     "p2c": "position to content (p2c)",
-    "content": "bias of the content (r_w)",
+    "content": "content bias (r_w)",
     "position": "content to position (r_r)",
     "segment": "content to segment (r_s)",
 }
@@ -25,19 +25,19 @@ TERM_WORDS = {
 
 @dataclass(frozen=True)
 class PageSource:
-    """A model on the page, or a training at one of its checkpoints."""
+    """A model on the page, or a run at one of its checkpoints."""
 
     maps: AttentionMaps
-    """`AttentionMaps` of one text, as from `of_text`, with tokens; with queries and keys the page has a neuron view."""
+    """`AttentionMaps` of one text with tokens, see `of_text`; with queries and keys the page has a neuron view."""
 
     anatomy: EmbeddingAnatomy | None = None
-    """That of the same text, or None for a page without embeddings."""
+    """The `EmbeddingAnatomy` of the same text, or None for a page without embeddings."""
 
     name: str = ""
-    """Of the model."""
+    """Name of the model."""
 
     step: int | None = None
-    """The step of the training, for a page with a slider."""
+    """The training step of the checkpoint, for a page with a slider."""
 
     panels: Panels = field(default_factory=Panels)
     """Attributions, the lens and the importance of heads, as far as they are known."""
@@ -45,16 +45,16 @@ class PageSource:
 
 @dataclass(frozen=True)
 class PageContents:
-    """All that a page shows."""
+    """Everything that a page shows."""
 
     sources: Sequence[PageSource]
-    """One model, two to be compared, or any number of checkpoints with their steps."""
+    """One model, two models to compare, or any number of checkpoints with their steps."""
 
     texts: tuple | None = None
-    """The text, and the second one or None, for the head of the page; None to put it together from the tokens."""
+    """The text, and a second text or None, for the heading of the page; None to reconstruct it from the tokens."""
 
     layer_count: int | None = None
-    """How many layers the model has, if the maps hold only some; the same for `head_count`."""
+    """Number of layers of the model, if the maps have only some of them; likewise `head_count`."""
 
     head_count: int | None = None
     """See `layer_count`."""
@@ -64,8 +64,8 @@ def page_data(contents: PageContents) -> dict[str, Any]:
     """The data of the page, as a dictionary for JSON.
 
     Raises:
-        ValueError: there are several texts or no tokens, a value is not a number, an anatomy or a panel is that of another text, or
-            the maps of a training are more than a page holds.
+        ValueError: there are several texts or no tokens, a value is not finite, an anatomy or panel is of another text, or the
+            maps of all checkpoints do not fit into a page.
     """
     sources = list(contents.sources)
     for source in sources:
@@ -120,13 +120,13 @@ def _check_source(source, first):
         )
     if maps.probabilities.shape != other.probabilities.shape:
         raise ValueError(
-            "models side by side must have maps of one shape, (layers, texts, heads, tokens, tokens); got "
+            "models side by side must have maps of the same shape, (layers, texts, heads, tokens, tokens); got "
             f"{other.probabilities.shape} and {maps.probabilities.shape}."
         )
 
 
 def _sources(sources):
-    """Every source as data, and the arrays of all of them; those of the second have names that end in 1, and so on."""
+    """The data of every source, and all their arrays; names of arrays of the second source end in 1, and so on."""
     training = sources[0].step is not None
     precision = None if training else _precision(sources)
     made, arrays = [], {}
@@ -139,7 +139,7 @@ def _sources(sources):
 
 
 def _maps_of_steps(sources):
-    """The maps of all checkpoints, as finely as they fit."""
+    """The maps of all checkpoints, at the highest precision that fits."""
     for precision in ("uint16", "root8", "root5"):
         maps = {f"probabilities{i or ''}": pack(source.maps.probabilities[:, 0], precision) for i, source in enumerate(sources)}
         size = sum(len(array["data"]) for array in maps.values())
@@ -196,7 +196,7 @@ def _patterns(maps):
 
 
 def _texts(texts, maps):
-    """The texts as far as there are tokens of them."""
+    """The texts, truncated to the part that has tokens."""
     if texts is None or maps.offsets is None:
         return None if texts is None else [text for text in texts if text is not None]
     shown = []
@@ -208,7 +208,7 @@ def _texts(texts, maps):
 
 
 def _continues(maps):
-    """Whether a token belongs to the word of the one before it."""
+    """Whether each token continues the word of the previous token."""
     if maps.words is None:
         return [False] * len(maps.tokens[0])
     words, sides = maps.words[0], maps.sentences[0]
@@ -239,7 +239,7 @@ def _history_only(probabilities):
 
 
 def _windows(probabilities):
-    """For each layer the tokens on either side that a query attends to; None if it attends to all that there are."""
+    """For each layer, how many tokens on either side a query attends to; None if it attends to all."""
     length = probabilities.shape[-1]
     distances = np.abs(np.arange(length)[:, None] - np.arange(length))
     widest = [int(distances[layer.any((0, 1)) > 0].max(initial=0)) for layer in probabilities]

@@ -1,4 +1,4 @@
-"""What a page shows besides attention: scores of tokens, the lens, the importance of heads. Plain records, computed elsewhere."""
+"""Panels of a page besides attention: token scores, logit lens, head importance. Plain records, computed elsewhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,33 +11,33 @@ from keras_bert_rebuild.explain.packed_arrays import pack
 
 @dataclass(frozen=True)
 class TokenScores:
-    """How much every token of a text contributed to one answer."""
+    """How much every token of a text contributed to one prediction."""
 
     tokens: Sequence[str]
-    """The tokens that were scored, special ones included, in their order."""
+    """The scored tokens in order, special ones included."""
 
     scores: Sequence[float]
-    """One for each token; a positive one speaks for the answer."""
+    """One score per token; a positive one supports the prediction."""
 
     method: str
     """The name of the method, such as "integrated gradients"."""
 
     target: str
-    """The answer that is explained, such as the name of a label."""
+    """The explained prediction, such as the name of a label."""
 
     value: float | None = None
-    """What the model says of the answer, such as its logit; None if it is not known."""
+    """The model's output for the prediction, such as its logit; None if unknown."""
 
     baseline: float | None = None
-    """What it says of the baseline; of a complete method the scores sum to `value` less this."""
+    """The output for the baseline; the scores of a complete method sum to `value − baseline`."""
 
 
 @dataclass(frozen=True)
 class LensRows:
-    """What a language model's head would say after every block, at every position."""
+    """What the language model head would predict after every block, at every position."""
 
     blocks: Sequence[str]
-    """The names of the rows, in the order in which the model runs, such as "embeddings", "block 0"."""
+    """The names of the rows in execution order, such as "embeddings", "block 0"."""
 
     tokens: Sequence[Sequence[Sequence[str]]]
     """The most probable tokens, `[row][position][rank]`."""
@@ -65,10 +65,10 @@ def attribution_data(attributions, tokens):
 
     Args:
         attributions: `TokenScores`, or other records with the same fields.
-        tokens: those of the page.
+        tokens: the tokens of the page.
 
     Raises:
-        ValueError: one is of other tokens, or a score is not a finite number.
+        ValueError: an attribution is of other tokens, or a score is not finite.
     """
     made = []
     for found in attributions:
@@ -92,7 +92,7 @@ def lens_data(lens, tokens):
     """The lens as data of the page, and the array of its probabilities.
 
     Raises:
-        ValueError: it is of another number of positions, or its shapes do not fit together.
+        ValueError: it has another number of positions, or its shapes do not match.
     """
     probabilities = np.asarray(lens.probabilities, "float32")
     shape = (len(lens.blocks), len(tokens), probabilities.shape[-1])
@@ -108,20 +108,20 @@ def lens_data(lens, tokens):
 
 
 def importance_data(importance, layers, heads, layer_count, head_count):
-    """The importance of the heads of the page, `[layer][head]`.
+    """The importance of the heads on the page, `[layer][head]`.
 
     Args:
         importance: an array `(layers, heads)` of the whole model.
-        layers, heads: the numbers of those on the page.
-        layer_count, head_count: how many the model has.
+        layers, heads: indices of the layers and heads on the page.
+        layer_count, head_count: numbers of layers and heads of the model.
 
     Raises:
-        ValueError: it is of another shape, or a value is not a finite number.
+        ValueError: it has another shape, or a value is not finite.
     """
     values = np.asarray(importance, float)
     if values.shape != (layer_count, head_count) or not np.isfinite(values).all():
         raise ValueError(
-            f"importance must be finite numbers of shape ({layer_count}, {head_count}), one for each head of the model; "
+            f"importance must be finite values of shape ({layer_count}, {head_count}), one for each head of the model; "
             f"got shape {values.shape}."
         )
     chosen = values[np.ix_([i % layer_count for i in layers], [i % head_count for i in heads])]
@@ -132,6 +132,6 @@ def _check_tokens(what, found, expected):
     found, expected = [str(token) for token in found], list(expected)
     if found != expected:
         wrong = next((i for i, pair in enumerate(zip(found, expected, strict=False)) if pair[0] != pair[1]), None)
-        where = f"{len(found)} tokens" if wrong is None else f"{found[wrong]!r:.40} at place {wrong}"
+        where = f"{len(found)} tokens" if wrong is None else f"{found[wrong]!r:.40} at position {wrong}"
         there = f"{len(expected)}" if wrong is None else f"{expected[wrong]!r:.40}"
         raise ValueError(f"{what} must be of the tokens of the page, {there}; got {where}.")

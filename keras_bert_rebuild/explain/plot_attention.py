@@ -1,4 +1,4 @@
-"""One attention map as a picture for a paper."""
+"""One attention map as a figure for a paper."""
 
 import os
 from pathlib import Path
@@ -15,16 +15,16 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
 
     Args:
         maps: `AttentionMaps`.
-        layer, head: numbers from 0, among `maps.layers` and `maps.heads`.
-        path: file to write, a PNG, PDF or SVG by its suffix; None to write nothing. An existing picture is replaced.
-        text: row of the batch.
+        layer, head: indices from 0, out of `maps.layers` and `maps.heads`.
+        path: also write a PNG, PDF or SVG, depending on the suffix; None to write nothing. An existing picture is replaced.
+        text: index of the row of the batch.
 
     Returns:
-        A `matplotlib.figure.Figure`: queries downwards, keys to the right.
+        A `matplotlib.figure.Figure` with queries as rows and keys as columns.
 
     Raises:
         ImportError: matplotlib is not installed.
-        ValueError: the layer, head or text does not exist, or the file holds something else.
+        ValueError: the layer, head or text does not exist, or the existing file is not a picture.
     """
     try:
         from matplotlib.figure import Figure
@@ -45,7 +45,7 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
     picture = axes.imshow(grid, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     ticks = range(0, len(tokens), 1 + len(tokens) // 60)
     for axis, rotation in ((axes.xaxis, 90), (axes.yaxis, 0)):
-        # A dollar sign is a token, not a formula.
+        # A dollar sign is a token, not TeX.
         axis.set_ticks(ticks, [tokens[i] for i in ticks], rotation=rotation, fontsize=7, parse_math=False)
         axis.set_tick_params(length=0)
     axes.spines[:].set_visible(False)

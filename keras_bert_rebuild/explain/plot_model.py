@@ -1,4 +1,4 @@
-"""A model as a picture: all of it with its blocks folded into one, or one block opened."""
+"""A model as a diagram: the whole model with its blocks folded into one, or one block in detail."""
 
 import os
 from collections.abc import Sequence
@@ -31,16 +31,16 @@ def plot_model(
 
     Args:
         model_or_config: a `BertConfig`, for which no model is built, or a model.
-        heads: of a config, as for `explain`.
-        block: draw one encoder block with its inner products, and not the whole.
-        path: also write it there, as SVG, or with matplotlib as PNG or PDF, by the ending.
+        heads: heads of a config, see `explain`.
+        block: draw one encoder block in detail instead of the whole model.
+        path: also write an SVG, or with matplotlib a PNG or PDF, depending on the suffix.
 
     Returns:
         A `Diagram`; a notebook shows it.
 
     Raises:
         ValueError: as `explain`; or there is no block to draw.
-        ImportError: an ending other than .svg, and no matplotlib.
+        ImportError: the suffix is not .svg, and matplotlib is not installed.
     """
     explanation = explain(model_or_config, heads)
     if block and not explanation.config.num_hidden_layers:
@@ -90,7 +90,7 @@ def _whole(explanation):
 
 
 def _folded_blocks(parts, above, encoder, steps):
-    """One block in a frame for all of them; attention with and without a window is drawn once."""
+    """One block, in a frame that represents all of them; full and windowed attention are drawn once."""
     runs_of = {layer: sum(step.runs for step in steps if step.layer == layer) for layer in {step.layer for step in steps}}
     steps = {step.layer: step for step in steps}
     runs, top = len(encoder.blocks), above.below + GAP
@@ -109,12 +109,12 @@ def _folded_blocks(parts, above, encoder, steps):
     frame = Box(150, top, WIDTH - 300, last.below + GAP + 4 - top, kind="frame")
     parts += [replace(frame, x=frame.x + shift, y=frame.y + shift) for shift in (10, 5, 0)]
     shared = "" if len(encoder.distinct) == runs else ", with the same weights"
-    parts += [Words(WIDTH - 164, top + 22, f"{runs} blocks, one after the other{shared}", end=True), *inside]
+    parts += [Words(WIDTH - 164, top + 22, f"{runs} blocks{shared}", end=True), *inside]
     return frame
 
 
 def _heads(parts, above, steps, of_text):
-    """The heads in two columns, what is said of every token and what is said of the text; where the longer one ends."""
+    """The heads in two columns, those per token and those per text; returns the lower end of the longer column."""
     columns = [column for told in (False, True) if (column := [step for step in steps if (step.layer in of_text) == told])]
     wide, bottom = 260, above.below
     for i, column in enumerate(columns):
@@ -131,13 +131,13 @@ def _heads(parts, above, steps, of_text):
 
 
 def _block(explanation):
-    """One block: query, key and value, the heads, and the two widths of the feed-forward half."""
+    """One block: query, key and value, the heads, and both layers of the feed-forward network."""
     encoder, letters = explanation.config.encoder(), explanation.letters
     block, runs = _fullest(encoder), len(encoder.blocks)
     each = sum(part.count(letters) for part in block_parts(block))
     alike = len({replace(other, number=1) for other in encoder.blocks}) == 1
     which = f"One of {runs} encoder blocks" if alike else f"Encoder block {block.number} of {runs}"
-    came = Box(MIDDLE - 130, 78, 260, 34, f"{encoder.width} numbers a token")
+    came = Box(MIDDLE - 130, 78, 260, 34, f"{encoder.width} values per token")
     parts, ways = [Words(40, 46, f"{which}, {each:,} parameters", large=True), came], []
 
     def counted(weights):
@@ -161,8 +161,8 @@ def _attention(parts, x, block, hidden, details):
     thirds = [
         Box(105 + i * 190, x.below + 2 * GAP, 170, TALL, name, details[name.lower()], "attention") for i, name in enumerate(names)
     ]
-    detail = f"{heads} heads of {hidden // block.attention.heads} side by side"
-    detail += (", turned by position" if rotary else "") + ("" if window is None else f", within {window} tokens")
+    detail = f"{heads} heads of width {hidden // block.attention.heads}"
+    detail += (", rotated by position" if rotary else "") + ("" if window is None else f", within {window} tokens")
     relative = block.attention.relative
     terms = 1 if relative is None else 1 + len(relative.terms)
     formula = "softmax(Q Kᵀ / √K) · V" if terms == 1 else f"softmax((Q Kᵀ + distances) / √({terms}·K)) · V"
@@ -170,19 +170,19 @@ def _attention(parts, x, block, hidden, details):
         formula = "softmax((Q Kᵀ + distances + segments) / √K) · V"
     look = Box(MIDDLE - 210, thirds[0].below + 2 * GAP, 420, TALL, formula, detail, "attention")
     _side_by_side(parts, x, thirds, look)
-    return _under(parts, look, "Output of the heads", details["output"], "attention")
+    return _under(parts, look, "Output projection", details["output"], "attention")
 
 
 def _feed_forward(parts, x, block, hidden, details):
     act = _name(block.feed_forward.activation)
     if block.feed_forward.gated:
-        y, two = x.below + 2 * GAP, ((f"Gate, {act}", details["gate"]), ("Wide", details["intermediate"]))
+        y, two = x.below + 2 * GAP, ((f"Gate, {act}", details["gate"]), ("Up projection", details["intermediate"]))
         gate = [Box(MIDDLE - 185 + i * 190, y, 180, TALL, *texts, "feed-forward") for i, texts in enumerate(two)]
         up = Box(MIDDLE - 185, gate[0].below + 2 * GAP, 370, 28, "×")
         _side_by_side(parts, x, gate, up)
     else:
-        up = _under(parts, x, f"Wide, {act}", details["intermediate"], "feed-forward")
-    return _under(parts, up, "Narrow again", details["output"], "feed-forward")
+        up = _under(parts, x, f"Up projection, {act}", details["intermediate"], "feed-forward")
+    return _under(parts, up, "Down projection", details["output"], "feed-forward")
 
 
 def _side_by_side(parts, above, boxes, below):
@@ -194,7 +194,7 @@ def _side_by_side(parts, above, boxes, below):
 
 
 class _Layer(NamedTuple):
-    """Half a block for `run_block`."""
+    """A sub-layer of a block for `run_block`."""
 
     name: str
     draw: Any
@@ -204,16 +204,16 @@ class _Layer(NamedTuple):
 
 
 def _draw_block(parts, ways, block, x, draw, detail, around):
-    """Draw a block by running it: a layer draws itself below the box that it reads, and answers with its own.
+    """Draw a block by running it: each layer draws itself below the box it reads, and returns its own box.
 
     Args:
-        parts: what is drawn, where boxes and lines are appended.
-        ways: where the ways around the halves are appended.
+        parts: the list that boxes and lines are appended to.
+        ways: the list that residual connections are appended to.
         block: an `anatomy.Block`.
         x: the box above.
-        draw: a function of the box above and a `Part`, which draws one of the two halves.
-        detail: a function of a `Part`, which gives the text in a box.
-        around: where the ways around the halves run, and to a convolution beside the block.
+        draw: a function of the box above and a `Part`, which draws one of the two sub-layers.
+        detail: a function from a `Part` to the detail text of its box.
+        around: the x coordinates of the residual connections, and of the connection to a parallel convolution.
 
     Returns:
         The last box.
@@ -253,7 +253,7 @@ def _draw_block(parts, ways, block, x, draw, detail, around):
 
 
 def _beside(parts, ways, block, x, detail, at, last):
-    """The convolution beside a block, drawn below it, with the way of its input at the right and the block's at the left."""
+    """The convolution parallel to a block, drawn below it; its input runs on the right, the block's output on the left."""
     own = [part for part in block_parts(block) if CONVOLUTION in part.layer]
     if not own:
         return last
@@ -266,12 +266,12 @@ def _beside(parts, ways, block, x, detail, at, last):
 
 
 def _fullest(encoder):
-    """The block with the most parts: the first of some families normalises once less."""
+    """The block with the most parts: in some families the first one has a norm less."""
     return max(encoder.blocks, key=lambda block: len(list(block_parts(block))))
 
 
 def _around(x, box, at):
-    """The way from below a box to the side of another."""
+    """The connection from below a box to the side of another."""
     y, side = box.y + box.height / 2, box.x if at < MIDDLE else box.x + box.width
     return Line(((MIDDLE, x.below + GAP / 2), (at, x.below + GAP / 2), (at, y), (side, y)))
 

@@ -1,4 +1,4 @@
-"""Show the attention of a model: a page for a browser or a notebook."""
+"""Show the attention of a model on a page for a browser or notebook."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from keras_bert_rebuild.explain.page_sizes import heads_that_fit
 
 
 class AttentionPage(HtmlPage):
-    """A page of attention."""
+    """An attention page."""
 
 
 def show_attention(
@@ -40,23 +40,23 @@ def show_attention(
     other_panels: Panels | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> AttentionPage:
-    """Attention and embeddings of a text as one self-contained HTML page, of one model or of two side by side.
+    """Attention and embeddings of a text as one self-contained HTML page, of one model or of two models side by side.
 
     Args:
-        model: any model with an encoder of this library in it.
+        model: any model that contains an encoder of this library.
         tokenizer: its tokenizer.
         text, pair: a text, and a second one or None.
-        other: a model to compare with, or the same one at another point of its training, with as many layers and heads. If it cuts
-            the text into other tokens, the attention of both is brought to the shortest pieces of the text that no token of either
-            crosses (`aligned_maps`), and the page has no neurons and embeddings.
-        other_tokenizer: its tokenizer; None for that of the first.
-        layers, heads: numbers from 0; None for all, or for as many as fit into a page of 10 MB if the text is long, spread evenly
+        other: a model to compare with, or the same model at another time of its training, with as many layers and heads. If it
+            tokenises the text differently, the attention of both is mapped to the shortest common pieces of the text
+            (`aligned_maps`), and the page has no neurons and embeddings.
+        other_tokenizer: the tokenizer of `other`; None for `tokenizer`.
+        layers, heads: indices from 0; None for all, or, for a long text, for as many as fit into a page of 10 MB, evenly spaced
             over the model.
-        max_len: tokens to cut the text to; None to refuse one that is too long.
-        name, other_name: of the models; None for their own names.
-        attributions: scores of the tokens (`TokenScores`, or records with its fields), shown under the words.
-        lens: what the head would say after every block.
-        importance: a number for every head, `(layers, heads)`, by which heads can be ordered.
+        max_len: truncate the text to this many tokens; None to refuse a text that is too long.
+        name, other_name: names of the models; None for the models' own names.
+        attributions: scores of the tokens (`TokenScores`, or records with the same fields), shown under the words.
+        lens: what the language model head would predict after every block.
+        importance: a number for every head, `(layers, heads)`, by which heads can be sorted.
         other_panels: attributions, lens and importance of the other model.
         path: also write the page to this file.
 
@@ -65,8 +65,8 @@ def show_attention(
 
     Raises:
         ValueError: the model has no encoder, a layer or head does not exist, the text is not a string or is too long, the other
-            model has other numbers of layers or heads, a panel is that of another text, or there are scores of tokens or a lens and
-            the two models cut the text into different tokens.
+            model has another number of layers or heads, a panel is of another text, or there are scores of tokens or a lens and the
+            two models tokenise the text differently.
         MemoryError: the arrays do not fit into memory.
         OSError: the file cannot be written.
 
@@ -80,7 +80,7 @@ def show_attention(
     if other is not None and attention_sizes(other)[:2] != (blocks, head_count):
         theirs = attention_sizes(other)
         raise ValueError(
-            f"a model to compare with must have {blocks} layers and {head_count} heads, as the first has; "
+            f"a model to compare with must have {blocks} layers and {head_count} heads, like the first; "
             f"it has {theirs[0]} layers and {theirs[1]} heads."
         )
     copies = 1 if other is None else 2
@@ -112,7 +112,7 @@ def show_attention(
 
 
 def attention_sizes(model):
-    """The number of layers and of heads, pruned ones counted, the width of a head, and how many terms are added to query · key."""
+    """The numbers of layers, of heads (pruned ones included) and of terms added to query · key, and the width of a head."""
     encoder = find_encoder(model)
     head_count = 1 + max(max(heads) for heads in heads_present(encoder))
     first = encoder.layers[ATTENTION.format(encoder.blocks[0])]

@@ -1,4 +1,4 @@
-"""Show how attention comes about in a training: a page with a slider over its checkpoints."""
+"""Show how attention evolves in training: a page with a slider over checkpoints."""
 
 import os
 from collections.abc import Iterable
@@ -23,28 +23,28 @@ def show_training(
     name: str | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> AttentionPage:
-    """Attention of a text at every checkpoint of a training, as one self-contained HTML page.
+    """Attention of a text at every checkpoint of a run, as one self-contained HTML page.
 
-    The page has a slider over the steps, the scores of the known patterns by step as a curve for every head, and any step can be
-    held and compared with the others. Maps are stored as finely as they fit: shares to 1/131070, or their square roots in 256 or 32
-    values.
+    The page has a slider over the steps and, for every head, the pattern scores by step as a curve; any step can be pinned and
+    compared with the others. Maps are stored at the highest precision that fits: with a maximum error of 1/131070, or as square
+    roots with 256 or 32 levels.
 
     Args:
         checkpoints: pairs of a step and the model at that step, in ascending order. The model may be the same object with other
-            weights each time, since each is read before the next one is asked for.
+            weights each time, since each pair is processed before the next is requested.
         tokenizer: the tokenizer of the model.
         text, pair: a text, and a second one or None.
-        layers, heads: numbers from 0; None for all.
-        max_len: tokens to cut the text to; None to refuse one that is too long.
-        name: of the model; None for its own name.
+        layers, heads: indices from 0; None for all.
+        max_len: truncate the text to this many tokens; None to refuse a text that is too long.
+        name: name of the model; None for the model's own name.
         path: also write the page to this file.
 
     Returns:
         An `AttentionPage`.
 
     Raises:
-        ValueError: there is no checkpoint, their steps do not ascend, the text is not a string or is too long, or the maps of all
-            checkpoints are more than a page of 10 MB holds.
+        ValueError: there is no checkpoint, steps are not ascending, the text is not a string or is too long, or the maps of all
+            checkpoints do not fit into a page of 10 MB.
         OSError: the file cannot be written.
     """
     layers, heads = (None if chosen is None else tuple(chosen) for chosen in (layers, heads))
@@ -57,7 +57,7 @@ def show_training(
         maps = maps_of_text(model, tokenizer, (text, pair), layers, heads, max_len)
         sources.append(PageSource(maps, None, model.name if name is None else name, int(step)))
     if not steps or steps != sorted(set(steps)):
-        raise ValueError(f"checkpoints must be pairs of a step and a model, one or more, with ascending steps; got steps {steps}.")
+        raise ValueError(f"checkpoints must be one or more pairs of a step and a model, with ascending steps; got steps {steps}.")
     page = AttentionPage(page_of(PageContents(sources, (text, pair), blocks, head_count)))
     if path is not None:
         page.save(path)

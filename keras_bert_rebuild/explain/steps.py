@@ -9,10 +9,10 @@ def steps_of(config, heads):
 
     Args:
         config: a `BertConfig`.
-        heads: names of heads, a selection of `config.HEADS`.
+        heads: names of heads, from `config.HEADS`.
 
     Returns:
-        Triples as from `parts_of`.
+        Triples, see `parts_of`.
 
     Raises:
         ValueError: a head does not exist, or a classification head has no labels.
@@ -22,7 +22,7 @@ def steps_of(config, heads):
 
 
 def check_steps(config, heads):
-    """Refuse heads as `steps_of` does."""
+    """Refuse the heads that `steps_of` refuses."""
     check_heads(heads)
     if not config.labels and any(head.endswith("classification") for head in heads):
         raise ValueError("a classification head must have labels in the config; it has none.")

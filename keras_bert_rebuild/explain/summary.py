@@ -1,4 +1,4 @@
-"""The summary of a functional model as rows, and printed without truncation."""
+"""The summary of a functional model as rows, or printed without truncation."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class SummaryRow:
     """Its class."""
 
     output_shape: str
-    """The shape of its output, or the list of its shapes."""
+    """The shape of its output, or a list of shapes if it has several."""
 
     params: int
     """Its parameters."""
@@ -39,7 +39,7 @@ def summary_rows(model: keras.Model) -> list[SummaryRow]:
         A list of `SummaryRow`.
 
     Raises:
-        ValueError: the model has no graph, such as a subclassed or sequential one.
+        ValueError: the model has no graph, as subclassed and sequential models do not.
     """
     config = model.get_config()
     if "input_layers" not in config:

@@ -1,4 +1,4 @@
-"""Texts as the rows of a model, with the tokens, words and texts that they come from."""
+"""Texts as the input rows of a model, with their tokens, words and texts."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from keras_bert_rebuild.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TokenRows:
-    """Token ids of a batch and what they stand for; None if it is not known."""
+    """The token ids of a batch and what they represent; None for what is unknown."""
 
     ids: np.ndarray
     """Token ids `(batch, length)`, int32."""
@@ -26,16 +26,16 @@ class TokenRows:
     """0 at tokens of the first text, 1 at those of the second, -1 at special tokens and padding, `(batch, length)`."""
 
     words: np.ndarray | None = None
-    """Number of a token's word in its own text; -1 at special tokens and padding, `(batch, length)`."""
+    """Index of the token's word in its own text; -1 at special tokens and padding, `(batch, length)`."""
 
     tokens: tuple | None = None
-    """The tokens of every row as in the vocabulary, a tuple of tuples of strings."""
+    """The tokens of every row as the vocabulary writes them, a tuple of tuples of strings."""
 
     surfaces: tuple | None = None
-    """The characters of the text for every token, "" at special tokens and padding."""
+    """The characters of every token in the text, "" at special tokens and padding."""
 
     offsets: np.ndarray | None = None
-    """Where these characters begin and end in their own text, `(batch, length, 2)`; zeros at special tokens and padding."""
+    """Offsets of these characters in their own text, `(batch, length, 2)`; zeros at special tokens and padding."""
 
 
 def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longest=None):
@@ -45,9 +45,9 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
         tokenizer: a `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or keras_bert's `Tokenizer`.
         texts: a list of strings.
         pairs: the second text of each, or None.
-        max_len: tokens to cut a row to, special ones included; None to cut nothing.
-        length: of the rows; None for that of the longest.
-        longest: maximum tokens of the model; None for any number.
+        max_len: truncate rows to this many tokens, special ones included; None to truncate nothing.
+        length: length of the rows; None for that of the longest.
+        longest: maximum number of tokens of the model; None for no limit.
 
     Returns:
         `TokenRows`.
@@ -75,13 +75,13 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
 
 
 def rows_of_ids(ids, segments, mask, tokenizer=None):
-    """Name what the user's ids stand for.
+    """Name the tokens of ids given by the user.
 
-    Without a tokenizer the special tokens are not known: sentences are then the segments.
+    Without a tokenizer, special tokens are unknown; sentences are then the segments.
 
     Args:
-        ids, segments, mask: as in `TokenRows`.
-        tokenizer: as for `rows_of_texts`, or None.
+        ids, segments, mask: see `TokenRows`.
+        tokenizer: see `rows_of_texts`; None if unknown.
 
     Returns:
         `TokenRows`, without words and surfaces.
@@ -101,7 +101,7 @@ def rows_of_ids(ids, segments, mask, tokenizer=None):
 
 
 def vocabulary_of(tokenizer):
-    """Token to id, of any tokenizer of this library.
+    """Token to id, for any tokenizer of this library.
 
     Raises:
         ValueError: the tokenizer is not one of this library.
@@ -127,7 +127,7 @@ def _of_batch_tokenizer(tokenizer, texts, pairs, max_len, width):
 
 
 def _of_tokenizer(tokenizer, texts, pairs, max_len, width):
-    """Rows of keras_bert's `Tokenizer`, which does not return characters of the text."""
+    """Rows from keras_bert's `Tokenizer`, which does not return characters of the text."""
     cls, sep = tokenizer.tokenize("")
     cls_id, sep_id, pad_id = tokenizer.encode("", max_len=3)[0]
     rows = []
@@ -150,7 +150,7 @@ def _of_tokenizer(tokenizer, texts, pairs, max_len, width):
 
 
 def _arrays(ids, segments, length, pad_id):
-    """Ids, segments and mask of rows, padded to a length."""
+    """Ids, segments and mask of rows, padded to a common length."""
     mask = np.arange(length) < np.array([[len(row)] for row in ids])
     return padded(ids, length, pad_id), padded(segments, length), mask
 
@@ -165,7 +165,7 @@ def _sentences(separators, special):
 
 
 def _names(names, ids, mask):
-    """The tokens of ids, by their names; "" at padding, "?" for ids without a name."""
+    """The tokens of ids; "" at padding, "?" for unknown ids."""
     return tuple(
         tuple(names.get(i, "?") if real else "" for i, real in zip(row, mask_row, strict=True))
         for row, mask_row in zip(ids.tolist(), mask, strict=True)

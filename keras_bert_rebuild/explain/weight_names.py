@@ -17,7 +17,7 @@ FORMATS = ("huggingface", "google")
 
 @dataclass(frozen=True)
 class WeightName:
-    """A weight, ours and theirs."""
+    """A weight under our name and theirs."""
 
     path: str
     """Our variable path."""
@@ -32,24 +32,24 @@ class WeightName:
     """Their shape."""
 
     parameters: int
-    """How many numbers it holds; 0 for a second name of a weight listed before."""
+    """Number of parameters; 0 for an alias of a weight listed before."""
 
     head_axis: int | None
-    """The axis of their shape along which the heads are concatenated; None if heads have no own parts."""
+    """The axis of their array along which heads are concatenated; None if it is not split by heads."""
 
     num_heads: int
-    """Heads of the layer, those that were pruned included."""
+    """Number of heads of the layer, pruned ones included."""
 
     present: tuple[int, ...] = ()
-    """The heads that the layer has."""
+    """Indices of the heads that are not pruned."""
 
     part: tuple[int, int, int] | None = None
-    """Axis of their shape, start and stop of this weight on it, if their array holds several of ours; else None."""
+    """If their array holds several of our weights: the axis, start and stop of this one; else None."""
 
     @property
     def heads(self) -> str:
-        """Which part belongs to which head, in words, by their axes; if heads have no parts, which part of a shared array this
-        weight is, or "" if it has its own array."""
+        """Which part belongs to which head, in words; for a weight that is not split by heads, its part of a shared array, or "" if
+        it has its own array."""
         if self.head_axis is None:
             return "" if self.part is None else f"{self._unit(self.part[0])} {self.part[1]}–{self.part[2] - 1}"
         spans = [(*self._span(head), head) for head in (self.present[0], self.present[-1])]
@@ -57,10 +57,10 @@ class WeightName:
         return f"{self._unit(self.head_axis)} {first}" + (f", … {last}" if len(self.present) > 1 else "")
 
     def of_head(self, head: int) -> tuple[slice, ...]:
-        """The part of their array that belongs to a head, as a tuple of slices; the whole weight if heads have no parts.
+        """The part of their array that belongs to a head, a tuple of slices; all of it if it is not split by heads.
 
         Args:
-            head: its number, from 0.
+            head: index of the head, from 0.
 
         Raises:
             ValueError: the head does not exist.
@@ -68,7 +68,7 @@ class WeightName:
         if not 0 <= head < self.num_heads:
             raise ValueError(f"head must be from 0 to {self.num_heads - 1}, as the layer has {self.num_heads}; got {head}.")
         if head not in self.present:
-            raise ValueError(f"head must be one that {self.path} has; {head} was pruned.")
+            raise ValueError(f"head must not be pruned; {head} of {self.path} was.")
         parts = [slice(None)] * len(self.their_shape)
         if self.part is not None:
             parts[self.part[0]] = slice(*self.part[1:])
@@ -77,7 +77,7 @@ class WeightName:
         return tuple(parts)
 
     def _span(self, head):
-        """Where a head starts and stops on its axis."""
+        """Start and stop of a head on its axis."""
         start, stop = 0, self.their_shape[self.head_axis]
         if self.part is not None and self.part[0] == self.head_axis:
             start, stop = self.part[1:]
@@ -93,11 +93,11 @@ def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), form
 
     Args:
         config: a `BertConfig`.
-        heads: names of heads. Without any, or with the pooler alone, names are those of the bare encoder (`BertModel`).
+        heads: names of heads. If empty, or only the pooler, names are those of the bare encoder (`BertModel`).
         format: "huggingface" or "google".
 
     Returns:
-        A list of `WeightName`, in the order of the model; second names of a tied weight come last.
+        A list of `WeightName` in the order of the model; aliases of a tied weight come last.
 
     Raises:
         ValueError: the format has no names for the family or a head.
@@ -112,14 +112,14 @@ def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), form
     table = _table(config, format)
     check_steps(config, heads)
     weights = weights_of(config.encoder(), heads)
-    # A pooler that another head uses is already in the rows of that head.
+    # The pooler is already among the rows of a head that uses it.
     rows = table.rows(config.num_distinct_blocks, [head for head in heads if head in table.heads])
     prefix = table.prefix if format == "huggingface" and not set(heads) - {"pooler"} else ""
     named = [row for row in rows if row.path in weights]
     missing = sorted(set(weights) - {row.path for row in named})
     if missing:
         raise ValueError(
-            f"the names of {format} for {config.family} must include every weight; there is none for {', '.join(missing[:5])}"
+            f"{format} must have names for every weight of {config.family}; it has none for {', '.join(missing[:5])}"
             f"{', ...' if len(missing) > 5 else ''}."
         )
     order = {path: i for i, path in enumerate(weights)}
@@ -158,5 +158,5 @@ def _weight_name(row, weights, shapes, name, num_heads, present):
     part = (0 if transposed else len(shape) - 1, span.start, span.stop) if row.paths else None
     parameters = 0 if row.use == "read" else math.prod(shape)
     to_theirs = layout_of(row.layout).to_theirs
-    theirs = joined if to_theirs is None else to_theirs(np.broadcast_to(np.float32(0), joined)).shape  # without memory
+    theirs = joined if to_theirs is None else to_theirs(np.broadcast_to(np.float32(0), joined)).shape  # takes no memory
     return WeightName(row.path, shape, name, theirs, parameters, axis, num_heads, present, part)

@@ -1,21 +1,21 @@
-"""The texts that int8 is calibrated on."""
+"""The texts that int8 quantisation is calibrated on."""
 
 import random
 
-# Texts for calibration; every second one is short, since vectors of short texts lose most.
+# Number of texts; every second one is short, since vectors of short texts lose most.
 COUNT = 300
 SHORT_TOKENS = 12
 
 
 def calibration_texts(texts, of_task):
-    """Texts as the model sees them: with the prompt of the task, or pairs of a query and a text for a reranker.
+    """Texts in the form in which the model sees them: with the prompt of the task, or as pairs of a query and a text.
 
     Args:
-        texts: a list of texts; for a reranker a query, a tab and a text each.
-        of_task: the settings of a task in export.json.
+        texts: a list of texts; for a reranker, of a query, a tab and a text each.
+        of_task: the settings of the task in export.json.
 
     Raises:
-        ValueError: a text for a reranker is not a pair.
+        ValueError: a line for a reranker is not such a pair.
     """
     if of_task.get("kind") != "reranking":
         return [of_task.get("prompt", "") + text for text in texts]
@@ -27,15 +27,15 @@ def calibration_texts(texts, of_task):
 
 
 def calibration_rows(tokenizer, texts, max_len, count=COUNT, seed=0):
-    """Rows of ids for calibration, each of its own length.
+    """Unpadded rows of ids for calibration.
 
     Args:
-        tokenizer: that of the model.
-        texts: texts, or pairs of texts, as the model will see them, a list.
-        max_len: maximum tokens of a row.
-        count: rows to return: half of them from any text, half with at most `SHORT_TOKENS` tokens; if there are not enough short
-            texts, longer ones are cut. Pairs of texts are taken as they are.
-        seed: of the random choice.
+        tokenizer: the tokenizer of the model.
+        texts: a list of texts, or pairs of texts, representative of the model's inputs.
+        max_len: maximum number of tokens of a row.
+        count: number of rows: half from any text, half with at most `SHORT_TOKENS` tokens; if there are too few short texts, longer
+            ones are truncated. Pairs of texts are used as they are.
+        seed: seed of the random sample.
 
     Returns:
         An `Encoding` whose fields are lists of arrays.
@@ -45,7 +45,7 @@ def calibration_rows(tokenizer, texts, max_len, count=COUNT, seed=0):
     """
     texts = [text for text in texts if not isinstance(text, str) or text.strip()]
     if len(texts) < 2:
-        raise ValueError(f"calibration needs some hundred texts as the model will see them; got {len(texts)}.")
+        raise ValueError(f"calibration needs some hundred texts like those the model will see; got {len(texts)}.")
     draw = random.Random(seed)
     chosen = draw.sample(texts, min(len(texts), 20 * count))
     if not isinstance(texts[0], str):

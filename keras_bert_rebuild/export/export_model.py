@@ -1,4 +1,4 @@
-"""One export function for all runtimes."""
+"""Export a model to any of the supported runtimes."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
-# Rows of at most this many tokens lose most in 8 bits: they go through the float model of the folder.
+# Rows of at most this many tokens lose most in int8; they use the float model of the folder.
 SHORT_TOKENS = 8
 
 
@@ -41,53 +41,57 @@ def export(
     prompt: str | None = None,
     evaluation: Evaluation | None = None,
 ) -> Path:
-    """Write a model for a runtime without this library.
+    """Export a model to a runtime that works without this library.
 
     Args:
-        model: as from `from_pretrained` or `build_model`, with or without heads; or a task, such as a `SentenceEmbedder`, with its
+        model: from `from_pretrained` or `build_model`, with or without heads; or a task, such as a `SentenceEmbedder`, with its
             poolings, modules and prompts, or a `Reranker`, with its activation.
-        tokenizer: its tokenizer, or the path of one; None for that of the task.
-        path: the folder to write; it appears complete or not at all. An earlier export in it is replaced, and your other files
-            are kept; a folder of anything else is refused.
+        tokenizer: the tokenizer or its path; None for that of the task.
+        path: the folder to write, atomically. An earlier export is replaced, and other files in the folder are kept; a folder of
+            another kind is refused.
         format: "saved_model" (TensorFlow: text in, outputs out), "onnx", "openvino", "openvino_int8" (in addition to float32;
-            calibrated on `texts`) or "huggingface" (for `transformers`; no poolings). A `ConditionalRandomField` is left out:
-            logits are the scores of labels, and its transitions are in the settings of the folder; in one for Hugging Face they
-            are weights that transformers ignores.
-        poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated: one vector from a
-            text's tokens. A task has its own.
+            calibrated on `texts`) or "huggingface" (for `transformers`; no poolings). A `ConditionalRandomField` is not exported:
+            the outputs are the logits of labels, and its transitions are in the settings of the folder, or, for Hugging Face,
+            weights that transformers ignores.
+        poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated: how the vectors of
+            tokens become the vector of a text. A task has its own.
         normalize: scale vectors to length 1.
-        max_len: maximum tokens of a text, to which texts are cut; None for that of the task or the maximum of the model.
-        texts: for "openvino_int8" some hundred texts as the model will see them; for a reranker a query, a tab and a text each.
-        prompt: of a task for vectors, the name of a prompt or a text that is put before every text; None for the default one.
-        evaluation: a search that is done with float32 and with int8, for the loss of quality in export.json.
+        max_len: texts are truncated to this many tokens; None for the maximum of the task or model.
+        texts: for "openvino_int8", some hundred texts like those the model will see; for a reranker a query, a tab and a text each.
+        prompt: for tasks that return vectors: the name of a prompt, or a text to put before every text; None for the default.
+        evaluation: a search that is run with float32 and int8, to record the loss of quality in export.json.
 
+    Returns:
+        The path of the folder.
     Returns:
         The folder, a `Path`.
 
     Raises:
-        ValueError: an argument does not fit, a layer has no counterpart, or a package is missing.
+        ValueError: an argument does not fit, the runtime does not support a layer, or a package is missing.
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
     if evaluation is not None and format != "openvino_int8":
-        raise ValueError(f"an evaluation shows what int8 loses, in the format openvino_int8; got {format}.")
+        raise ValueError(f"evaluation is only for the format openvino_int8, to show its loss; got {format}.")
     poolings = (poolings,) if isinstance(poolings, str) else tuple(poolings)
     if not set(poolings) <= set(POOLINGS) or len(set(poolings)) < len(poolings):
         raise ValueError(f"poolings must be some of {', '.join(POOLINGS)}, each once; got {poolings}.")
-    if (format == "openvino_int8") != (texts is not None):
-        raise ValueError(f"texts for calibration belong to the format openvino_int8; got {format} and texts={texts!r:.40}.")
+    if format == "openvino_int8" and texts is None:
+        raise ValueError("the format openvino_int8 needs texts for calibration; got None.")
+    if format != "openvino_int8" and texts is not None:
+        raise ValueError(f"texts for calibration are only for the format openvino_int8; got {format}.")
     task = model if isinstance(model, Task) else None
     of_task: dict[str, Any] = {}
     if task is not None:
         if poolings or normalize:
-            raise ValueError(f"a {type(task).__name__} has its own poolings: leave them out.")
+            raise ValueError(f"poolings must be left out for a {type(task).__name__}, which has its own.")
         tokenizer, max_len = tokenizer or task.tokenizer, max_len or task.max_len
         model, of_task = _model_of_task(task, format, prompt)
     elif prompt is not None or evaluation is not None:
-        raise ValueError("prompts and evaluations are for tasks, such as a SentenceEmbedder; got a model.")
+        raise ValueError("prompt and evaluation need a task, such as a SentenceEmbedder; got a model.")
     tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
     if tokenizer is None:
-        raise ValueError("a model needs its tokenizer to be exported, or the path of one; got None.")
+        raise ValueError("exporting a model needs its tokenizer, or the path of one; got None.")
     longest = longest_row(model)
     max_len = longest if max_len is None else max_len
     if not 4 <= max_len <= longest:
@@ -95,11 +99,11 @@ def export(
     path = Path(path)
     if format == "huggingface":
         if poolings or normalize:
-            raise ValueError("a Hugging Face folder cannot have poolings: choose another format, or leave them out.")
+            raise ValueError("the format huggingface cannot have poolings: choose another format, or leave them out.")
         _write_huggingface(model, tokenizer, path, max_len)
         return path
     model, transitions = _without_random_field(model)
-    # Before pooling: a pooled model has no load report.
+    # Before pooling, since a pooled model has no load report.
     files = tokenizer_files_outside(model if task is None else task.model, tokenizer, max_len)
     if poolings or normalize:
         model = embedding_model(model, poolings, normalize, any_length=True)
@@ -128,18 +132,18 @@ def export(
 
 
 def _model_of_task(task, format, prompt):
-    """The model of a task that answers in a format, and what export.json says of the task: only tasks that search say more."""
+    """The model of a task for a format, and the settings of the task for export.json, which only retrieval tasks have."""
     if format == "huggingface":
         return task.model_to_save(), {}
     if hasattr(task, "served"):
         return task.served(prompt)
     if prompt is not None:
-        raise ValueError(f"a prompt is for vectors of texts; got {prompt!r:.80} for {task.kind}.")
+        raise ValueError(f"prompt needs a task that returns vectors of texts; got {prompt!r:.80} for {task.kind}.")
     return task.model, {}
 
 
 def _without_random_field(model):
-    """A model that returns only the scores of labels, and the transitions of its `ConditionalRandomField`, or None."""
+    """A model that returns only the logits of labels, and the transitions of its `ConditionalRandomField`, or None."""
     layer = next((layer for layer in model.layers if layer.name == CRF), None)
     if layer is None or model.output_names != [CRF]:
         return model, None

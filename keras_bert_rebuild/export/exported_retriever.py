@@ -1,4 +1,4 @@
-"""A folder for OpenVINO as a model that makes vectors for a search, several times as fast in 8 bits."""
+"""An exported OpenVINO model that computes vectors for a search, several times as fast in int8."""
 
 import hashlib
 import itertools
@@ -17,24 +17,24 @@ from keras_bert_rebuild.tasks.marked_rows import MarkedRows
 from keras_bert_rebuild.tasks.row_stream import texts_of_stream
 from keras_bert_rebuild.tasks.sentence_embedder import unit
 
-# The kind of an exported task, and that of its vectors: see `Retriever`.
+# The kind of an exported task, and of its vectors: see `Retriever`.
 VECTORS = {"embedding": "dense", "sparse_embedding": "sparse", "late_interaction": "tokens"}
 
-# What export.json has besides what changes vectors.
+# Values in export.json that do not affect vectors.
 NOT_OF_VECTORS = ("quality", "outputs", "labels", "problem_type")
 
 
 class ExportedRetriever:
-    """Makes vectors of texts with the model of an OpenVINO folder; an index takes it as any `Retriever`.
+    """Computes vectors of texts with the model of an OpenVINO folder; an index accepts it like any `Retriever`.
 
-    Long texts are cut, as they are exported. Its vectors are those of the folder: an index of the model that was exported is
-    another one.
+    Long texts are truncated. Its vectors are those of the exported model, so an index made with the original model is another
+    index.
 
     Args:
         runner: the model of the folder.
 
     Raises:
-        ValueError: the model makes no vectors.
+        ValueError: the model does not return vectors of texts.
 
     Example: `Index.build("corpus.jsonl", "index", ExportedRetriever.load("int8"))`
     """
@@ -43,7 +43,7 @@ class ExportedRetriever:
         self.kind = runner.settings.get("kind", "embedding")
         if self.kind not in VECTORS or (self.kind == "embedding" and not runner.gives_vectors):
             what = "one for each token of a text" if self.kind == "embedding" else f"one for {printable(self.kind)}"
-            raise ValueError(f"expected a model that makes vectors of texts; {printable(runner.folder)} is {what}.")
+            raise ValueError(f"expected a model that returns vectors of texts; {printable(runner.folder)} is {what}.")
         self.runner, self.vectors = runner, VECTORS[self.kind]
 
     @classmethod
@@ -51,34 +51,34 @@ class ExportedRetriever:
         """The retriever of a folder that `export` wrote in the format openvino or openvino_int8.
 
         Raises:
-            ValueError: the folder is something else, its model makes no vectors, or the package openvino is not installed.
+            ValueError: the folder is something else, its model does not return vectors, or the package openvino is missing.
         """
         return cls(OpenVINORunner(folder))
 
     @property
     def width(self) -> int:
-        """Numbers in a vector; of a sparse one words of the vocabulary."""
+        """Dimensions of a vector; for sparse vectors, the vocabulary size."""
         return self.runner.float.outputs[0].partial_shape[-1].get_length()
 
     def queries(self, texts: Iterable[str]) -> Iterator[Any]:
-        """Yield the vectors of queries, in order; the texts may be endless."""
+        """Yield the vectors of queries in order; the iterable may be endless."""
         return self._of_role(texts, "query", None)
 
     def documents(self, texts: Iterable[str]) -> Iterator[Any]:
-        """Yield the vectors of documents: as `queries`, with another prompt."""
+        """Yield the vectors of documents, like `queries` with another prompt."""
         return self._of_role(texts, "document", None)
 
     def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[Any]]:
-        """A function as `documents`, in batches of that many tokens, padding included; None for 2,048."""
+        """A function like `documents`, with batches of that many tokens, padding included; None for 2,048."""
         return lambda texts: self._of_role(texts, "document", batch_tokens)
 
     def vectors_of_tokens(self, texts: Iterable[str], role: str, batch_tokens: int | None = None) -> Iterator[Any]:
-        """Yield the vectors of the tokens that late interaction compares, `(tokens, width)`.
+        """Yield the token vectors for late interaction, `(tokens, width)`.
 
         Args:
             texts: the texts.
-            role: what they are, "query" or "document".
-            batch_tokens: tokens in a batch, padding included; None for 2,048.
+            role: "query" or "document".
+            batch_tokens: tokens per batch, padding included; None for 2,048.
         """
         rows_of = MarkedRows.of_settings(self.runner.tokenizer, **self.runner.settings["rows"][role])
         rows, again = itertools.tee(itertools.chain.from_iterable(map(rows_of, texts_of_stream(texts))))
@@ -109,11 +109,11 @@ class ExportedRetriever:
         return map(self._words if self.kind == "sparse_embedding" else self._compared, stream.stream(texts))
 
     def _compared(self, vector):
-        """A vector whose product with others is their similarity."""
+        """A vector scaled such that dot products are the similarity."""
         return unit(vector) if self.runner.settings.get("measure", "cosine") == "cosine" else vector
 
     def _words(self, weights):
-        """The words of a text, ascending, and their weights."""
+        """The word ids of a text, ascending, and their weights."""
         ids, most = np.flatnonzero(weights > 0), self.runner.settings.get("max_active")
         if most is not None and len(ids) > most:
             ids = np.sort(ids[np.argsort(-weights[ids], kind="stable")[:most]])

@@ -1,4 +1,4 @@
-"""What 8 bits cost: answers of the int8 model of an OpenVINO folder beside those of its float32 model."""
+"""The loss of quality in int8: outputs of the int8 model of an OpenVINO folder compared with its float32 model."""
 
 from pathlib import Path
 from typing import Any
@@ -15,23 +15,23 @@ from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS
 from keras_bert_rebuild.tasks.metrics import ranking_scores, regression_scores
 from keras_bert_rebuild.tasks.sentence_embedder import unit
 
-# Texts that are compared with each other.
+# Maximum number of texts compared with each other.
 COMPARED = 300
 
 METRIC = "ndcg@10"
 
 
 def int8_quality(folder: Path, texts: list[str], evaluation: Evaluation | None = None) -> dict[str, Any]:
-    """How well the scores of int8 agree with those of float32, and how well both search.
+    """How well the scores of int8 agree with those of float32, and the retrieval quality of both.
 
     Args:
-        folder: as `export` writes it for openvino_int8, of a task that makes vectors or scores.
-        texts: those of the calibration.
-        evaluation: a search; None for none.
+        folder: a folder written by `export` with openvino_int8, of a task that returns vectors or scores.
+        texts: the calibration texts.
+        evaluation: a search to run; None for none.
 
     Returns:
-        `spearman`, Spearman's correlation of the similarities of all pairs among at most `COMPARED` texts, or of the scores of as
-        many pairs, with int8 and with float32; with an evaluation `ndcg@10` of both.
+        `spearman`, the rank correlation between int8 and float32 of the similarities of all pairs of at most `COMPARED` texts, or
+        of the scores of that many pairs; with an evaluation also `ndcg@10` of both.
     """
     runners = {"float32": OpenVINORunner(folder, int8=False), "int8": OpenVINORunner(folder)}
     sample = calibration_texts([text for text in texts if text.strip()][:COMPARED], runners["int8"].settings)
@@ -49,7 +49,7 @@ def int8_quality(folder: Path, texts: list[str], evaluation: Evaluation | None =
 
 
 def _similarities(runner, texts):
-    """The scores of pairs, or the similarity of every two texts, as a list."""
+    """The scores of pairs, or the similarities of all pairs of texts, as a list."""
     if runner.settings["kind"] == "reranking":
         return _answers(runner, *zip(*texts, strict=True))[:, 0].tolist()
     vectors = _vectors(runner, texts, "document")
@@ -57,7 +57,7 @@ def _similarities(runner, texts):
 
 
 def _search(runner, evaluation):
-    """The run of an evaluation: the scores of documents for every query."""
+    """The run of an evaluation: scores of documents for every query."""
     names, run = list(evaluation.corpus), {}
     if runner.settings["kind"] == "reranking":
         for query in evaluation.judgements:
@@ -76,19 +76,19 @@ def _search(runner, evaluation):
 
 
 def _products(runner, one, others):
-    """The similarity of a text to each of others, from their vectors."""
+    """The similarities of a text to other texts."""
     if one.ndim == 1:
         return np.stack(others) @ one
     return max_sim(one, np.concatenate(others), np.cumsum([0, *map(len, others)]))
 
 
 def _vectors(runner, texts, of):
-    """A vector for each text, or one for each of its tokens, such that their product is the similarity.
+    """A vector per text, or per token, whose dot products are the similarity.
 
     Args:
         runner: an `OpenVINORunner`.
         texts: the texts.
-        of: what they are, "query" or "document".
+        of: "query" or "document".
     """
     if runner.settings["kind"] == "late_interaction":
         return list(ExportedRetriever(runner).vectors_of_tokens(texts, of))
@@ -97,7 +97,7 @@ def _vectors(runner, texts, of):
 
 
 def _answers(runner, texts, pairs=None):
-    """The first output for texts or pairs of texts, `(texts, ...)`."""
+    """The first output of the model for texts or pairs of texts, `(texts, ...)`."""
     encoded = runner.tokenizer.encode_batch(list(texts), None if pairs is None else list(pairs), max_len=runner.max_len)
     buckets = Buckets(runner, bucket_lengths(runner.max_len, compiled=False), BATCH_TOKENS)
     return np.stack(list(buckets.stream(zip(encoded.ids, encoded.segments, strict=True))))

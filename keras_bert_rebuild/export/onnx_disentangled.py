@@ -1,4 +1,4 @@
-"""Disentangled attention, its table of distances and the convolution of a block as nodes of an ONNX graph."""
+"""ONNX nodes for disentangled attention, its table of distances and the convolution of a block."""
 
 from keras_bert_rebuild.export.onnx_graph import Value, activate, dense, of_padding
 from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
@@ -44,7 +44,7 @@ def disentangled_attention(graph, layer, inputs):
 
 
 def masked_convolution(graph, layer, inputs):
-    """The nodes of a `MaskedConv1D` that retains the length.
+    """The nodes of a `MaskedConv1D` that preserves the length.
 
     Raises:
         ValueError: its padding is not "same", or its width is even.
@@ -65,7 +65,7 @@ def masked_convolution(graph, layer, inputs):
 
 
 def _rows(graph, layer, projected, width, distances):
-    """The projected rows of distances, `(heads, width of a head, distances)`."""
+    """The projected rows of distances, `(heads, head width, distances)`."""
     reach = graph.constant(layer.reach, "int64")
     clipped = graph.node("Clip", distances, graph.constant(-layer.reach, "int64"), reach)
     row_of = graph.constant(rows_of_distances(layer.buckets, layer.reach).tolist(), "int64")
@@ -75,7 +75,7 @@ def _rows(graph, layer, projected, width, distances):
 
 
 def shifted(graph, scores, length, heads):
-    """Column L − i + j of row i in column j, `(batch, heads, L, 2 · L)` to `(batch, heads, L, L)`."""
+    """Relative shift: entry (i, j) becomes column L − i + j of row i, `(batch, heads, L, 2 · L)` to `(batch, heads, L, L)`."""
     one = graph.node("Unsqueeze", length, graph.scalars(0))
     flat = graph.node("Reshape", scores, graph.scalars(0, heads, -1))
     rest = graph.node("Slice", flat, one, graph.scalars(1 << 62), graph.scalars(2))

@@ -1,11 +1,11 @@
-"""Embeddings, positions and offsets as nodes of an ONNX graph."""
+"""ONNX nodes for embeddings, positions and scaling."""
 
 from keras_bert_rebuild.export.onnx_graph import Value, check_is_float
 from keras_bert_rebuild.layers.sine_positions import speeds
 
 
 def token_embedding(graph, layer, inputs):
-    """The nodes of a `TokenEmbedding`: the vectors, with a mask of padding, and the table."""
+    """The nodes of a `TokenEmbedding`: the vectors, with the padding mask, and the table."""
     check_is_float(layer)
     ids, *explicit = (value.name for value in inputs)
     table = graph.weight(layer.embeddings)
@@ -23,7 +23,7 @@ def embedding(graph, layer, inputs):
 
 
 def position_embedding(graph, layer, inputs):
-    """The nodes of a `PositionEmbedding`: the first rows of its table are added."""
+    """The nodes of a `PositionEmbedding`, which adds the first rows of its table."""
     x, mask = inputs[0]
     length = graph.node("Shape", x, start=1, end=2)
     stop = graph.node("Add", length, graph.scalars(layer.offset))
@@ -44,12 +44,12 @@ def sinusoids(graph, layer, inputs):
 
 
 def scale(graph, layer, inputs):
-    """The nodes of a `Rescaling` by two numbers."""
+    """The nodes of a `Rescaling`."""
     scaled = graph.node("Mul", inputs[0].name, graph.constant(float(layer.scale)))
     return [Value(graph.node("Add", scaled, graph.constant(float(layer.offset))) if layer.offset else scaled, inputs[0].mask)]
 
 
 def token_offsets(graph, x):
-    """0, 1, 2, ... for the tokens of `x`, int64 `(length,)`."""
+    """The indices 0, 1, 2, ... of the tokens of `x`, int64 `(length,)`."""
     length = graph.node("Squeeze", graph.node("Shape", x, start=1, end=2), graph.scalars(0))
     return graph.node("Range", graph.constant(0, "int64"), length, graph.constant(1, "int64"))

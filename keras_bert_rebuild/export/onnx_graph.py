@@ -1,4 +1,4 @@
-"""An ONNX graph under construction: nodes in order, every weight once, activations as nodes."""
+"""An ONNX graph under construction: nodes in order, every weight once."""
 
 from collections import namedtuple
 
@@ -8,18 +8,18 @@ import numpy as np
 from keras_bert_rebuild.export.runtimes import needed_package
 from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 
-# The first with an operator for gelu.
+# The first opset with an operator for gelu.
 OPSET = 20
 
-# Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
+# Added to the scores of padding: its exponential is 0 in every precision that runtimes use.
 OF_PADDING = -3e4
 
-# A tensor of the graph: its name, and the name of the mask `(batch, length)` that goes with it, True at tokens, or None.
+# A tensor of the graph: its name, and the name of its mask `(batch, length)`, True at tokens, or None.
 Value = namedtuple("Value", ["name", "mask"])
 
 
 class OnnxGraph:
-    """Collects what an ONNX model is made of.
+    """Collects the nodes and weights of an ONNX model.
 
     Args:
         inputs: names of the inputs, int64 ids `(batch, length)`.
@@ -33,7 +33,7 @@ class OnnxGraph:
         self._made = {}
 
     def node(self, operator, *inputs, **attributes):
-        """Append a node; the name of its output. The same question a second time is answered with the first node."""
+        """Append a node and return the name of its output; the same arguments again return the existing node."""
         key = (operator, inputs, tuple(sorted((name, str(value)) for name, value in attributes.items())))
         if key not in self._made:
             name = f"{operator}_{len(self.nodes)}"
@@ -42,7 +42,7 @@ class OnnxGraph:
         return self._made[key]
 
     def weight(self, variable):
-        """The name of a variable's value, its path, in float32."""
+        """The name (path) of a variable's value in float32."""
         if variable.path not in self.weights:
             self.weights[variable.path] = keras.ops.convert_to_numpy(variable.value).astype(np.float32)
         return variable.path
@@ -55,15 +55,15 @@ class OnnxGraph:
         return name
 
     def scalars(self, *values):
-        """The name of a list of whole numbers."""
+        """The name of a constant list of integers."""
         return self.constant(values, "int64")
 
     def model(self, outputs, shapes):
         """The `onnx.ModelProto`.
 
         Args:
-            outputs: name outside to the value, in order.
-            shapes: of every output, a name for what is free.
+            outputs: exported name to the value, in order.
+            shapes: the shape of every output, with names for free dimensions.
         """
         helper, numpy_helper, types = self.onnx.helper, self.onnx.numpy_helper, self.onnx.TensorProto
         nodes = [*self.nodes, *(helper.make_node("Identity", [value], [name], name) for name, value in outputs.items())]
@@ -75,7 +75,7 @@ class OnnxGraph:
             [numpy_helper.from_array(array, name) for name, array in self.weights.items()],
         )
         opset = helper.make_opsetid("", OPSET)
-        # The oldest format that has the operators, for the sake of older runtimes.
+        # The oldest format that has the operators, to support older runtimes.
         version = helper.find_min_ir_version_for([opset])
         return helper.make_model(graph, producer_name="keras_bert_rebuild", opset_imports=[opset], ir_version=version)
 
@@ -89,7 +89,7 @@ def _one(operator, **attributes):
     return lambda graph, x: graph.node(operator, x, **attributes)
 
 
-# Function, what makes its nodes.
+# Activation function to a function that appends its nodes.
 ACTIVATIONS = {
     gelu: _one("Gelu", approximate="tanh"),
     gelu_erf: _one("Gelu", approximate="none"),
@@ -107,10 +107,10 @@ ACTIVATIONS = {
 
 
 def activate(graph, layer, activation, x):
-    """Append an activation; the name of its output.
+    """Append an activation and return the name of its output.
 
     Raises:
-        ValueError: ONNX has no nodes for it here.
+        ValueError: the activation is not supported.
     """
     if activation not in ACTIVATIONS:
         raise ValueError(f"{layer.name}: an activation to export must be one of {_names()}; got {activation!r}.")
@@ -124,7 +124,7 @@ def _names():
 def check_is_float(layer):
     """Refuse a layer with quantised weights."""
     if layer.quantization_mode is not None:
-        raise ValueError(f"{layer.name}: a model is exported before it is quantised; got weights in {layer.quantization_mode}.")
+        raise ValueError(f"{layer.name}: weights must be floats, exported before quantisation; got {layer.quantization_mode}.")
 
 
 def dense(graph, layer, x):
@@ -138,13 +138,13 @@ def dense(graph, layer, x):
 
 
 def _merged(graph, layer):
-    """The kernel of a layer with LoRA, which Keras puts together from its factors."""
+    """The kernel of a layer with LoRA, merged by Keras."""
     name = f"{layer.path}/kernel"
     graph.weights.setdefault(name, keras.ops.convert_to_numpy(layer.kernel).astype("float32"))
     return name
 
 
 def of_padding(graph, mask):
-    """What is added to the scores `(batch, 1, 1, keys)`."""
+    """The padding mask as a term added to the scores, `(batch, 1, 1, keys)`."""
     bias = graph.node("Where", mask, graph.constant(0.0), graph.constant(OF_PADDING))
     return graph.node("Unsqueeze", bias, graph.scalars(1, 2))

@@ -1,4 +1,4 @@
-"""Every class of layer as nodes of an ONNX graph. How layers are put together is the graph's, and stands nowhere here."""
+"""ONNX nodes for every class of layer. How layers are connected is read from the graph of the model."""
 
 import functools
 import inspect
@@ -31,7 +31,7 @@ from keras_bert_rebuild.export.onnx_pooling import (
 from keras_bert_rebuild.export.onnx_relative import distance_embedding, relative_attention, segment_difference
 from keras_bert_rebuild.models.vocabulary_pooling import VocabularyPooling
 
-# Settings of a layer that change no answer, and the one value of a setting that nodes are for, where it is not the default.
+# Settings that do not affect outputs, and settings for which only one value, not the default, is supported.
 OF_TRAINING = re.compile(
     r"name|trainable|dtype|seed|noise_shape|stop_gradient|(lora|quantization)_\w+|(\w+_)?(initializer|regularizer|constraint)"
     r"|(attention_)?dropout|(dropout_)?rate"
@@ -40,7 +40,7 @@ ONLY = {"rms_scaling": False, "data_format": "channels_last", "mode": "add"}
 
 
 def nodes_of(graph, layer, inputs):
-    """Append what a layer computes.
+    """Append the computation of a layer.
 
     Args:
         graph: an `OnnxGraph`.
@@ -51,7 +51,7 @@ def nodes_of(graph, layer, inputs):
         Its output `Value`s.
 
     Raises:
-        ValueError: its class is not in `LAYERS`, or a setting that its nodes do not read is not the default.
+        ValueError: its class is not in `LAYERS`, or a setting that is not supported differs from the default.
     """
     kind = type(layer)
     write, read = LAYERS.get(kind if isinstance(layer, keras.Layer) else kind.__name__, (None, ""))
@@ -94,7 +94,7 @@ def _rms_normalization(graph, layer, inputs):
     x = inputs[0].name
     squares = graph.node("ReduceMean", graph.node("Mul", x, x), graph.scalars(-1), keepdims=1)
     root = graph.node("Sqrt", graph.node("Add", squares, graph.constant(float(layer.epsilon))))
-    mask = inputs[0].mask if layer.supports_masking else None  # Keras's own layer drops it
+    mask = inputs[0].mask if layer.supports_masking else None  # Keras's own layer drops the mask
     return [Value(graph.node("Mul", graph.node("Div", x, root), graph.weight(layer.scale)), mask)]
 
 
@@ -154,8 +154,8 @@ def _first(graph, layer, inputs):
     return [inputs[0]]
 
 
-# Class of a layer, what makes its nodes (a function of graph, layer and input values, which gives the output values), and the
-# settings that it reads. The operation of `x + y`, whose class is private, goes by its name.
+# Class of a layer to a function from graph, layer and input values to output values, and the settings it supports. The operation of
+# `x + y`, whose class is private, is listed by name.
 LAYERS = {
     "Add": (_plus, ""),
     keras.layers.Activation: (_activation, "activation"),
@@ -204,12 +204,12 @@ LAYERS = {
 
 
 def _joined(graph, operator, names):
-    """names[0] operator names[1] operator ...; None of no names."""
+    """names[0] operator names[1] operator ...; None if there are no names."""
     return functools.reduce(lambda one, other: graph.node(operator, one, other), names) if names else None
 
 
 def _any_mask(graph, inputs):
-    """The mask of what Keras itself puts together: True where one is, and none where an input has none."""
+    """The mask of a merged value, as Keras combines it: the logical or; no mask if an input has none."""
     masks = dict.fromkeys(value.mask for value in inputs)
     return None if None in masks else _joined(graph, "Or", masks)
 
@@ -223,7 +223,7 @@ def _angles(graph, layer, x, width):
 
 
 def _turned(graph, x, angles, width):
-    """Heads `(batch, heads, length, width)` turned, the halves of a head being its pairs."""
+    """Heads `(batch, heads, length, width)` rotated; pairs are the two halves of a head."""
     half = graph.scalars(width // 2)
     first = graph.node("Slice", x, graph.scalars(0), half, graph.scalars(-1))
     second = graph.node("Slice", x, half, graph.scalars(width), graph.scalars(-1))
@@ -233,7 +233,7 @@ def _turned(graph, x, angles, width):
 
 
 def _of_window(graph, layer, x):
-    """What is added to the scores of keys outside the window, `(queries, keys)`."""
+    """The window as a term added to the scores, `(queries, keys)`."""
     offsets = token_offsets(graph, x)
     ahead = graph.node("Sub", offsets, graph.node("Unsqueeze", offsets, graph.scalars(-1)))
     outside = graph.node("Greater", graph.node("Abs", ahead), graph.constant(layer.window, "int64"))

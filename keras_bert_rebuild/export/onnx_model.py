@@ -1,4 +1,4 @@
-"""A model as an ONNX file, written row by row from its graph: on every backend, and with the package onnx alone."""
+"""A model as an ONNX file, converted from its graph on every backend, with only the package onnx."""
 
 import keras
 
@@ -7,21 +7,21 @@ from keras_bert_rebuild.export.onnx_layers import nodes_of
 from keras_bert_rebuild.export.runtimes import LEFT_OUT, input_names, output_names
 from keras_bert_rebuild.tasks.embedding_model import of_any_length
 
-# A file of protobuf ends at 2 GB; weights beyond go into a file beside it.
+# The maximum size of a protobuf file is 2 GB; larger weights go into a second file.
 MOST_BYTES = 1_900_000_000
 
 
 def onnx_model(model):
     """The `onnx.ModelProto` of a model, for batches of any size and length.
 
-    Keras's own `model.export(format="onnx")` needs TensorFlow and tf2onnx or torch, takes a minute, and names neither free
+    Keras's own `model.export(format="onnx")` needs TensorFlow and tf2onnx, or torch, takes a minute, and names neither free
     dimensions nor outputs.
 
     Args:
         model: a functional model of this library's layers.
 
     Raises:
-        ValueError: as `nodes_of`; a layer is called with more than its inputs; or no package onnx is installed.
+        ValueError: as `nodes_of`; a layer is called with further arguments; or the package onnx is missing.
     """
     model = of_any_length(model)
     names = input_names(model)
@@ -30,12 +30,12 @@ def onnx_model(model):
 
     def write(layer, *args, **kwargs):
         outputs = layer(*args, **kwargs)
-        kept.append(outputs)  # an id is that of another tensor once a tensor is gone
+        kept.append(outputs)  # keep tensors alive, since ids of freed tensors are reused
         given = [values.get(id(tensor)) for tensor in keras.tree.flatten(args)]
         others = [name for name, value in kwargs.items() if isinstance(value, keras.KerasTensor)]
         if others or None in given:
             got = ", ".join(others) or "a constant"
-            raise ValueError(f"{layer.name}: a layer to export to ONNX must be called with its inputs alone; got {got}.")
+            raise ValueError(f"{layer.name}: a layer to export to ONNX must be called with its inputs only; got {got}.")
         results = nodes_of(graph, layer, given)
         values.update({id(tensor): value for tensor, value in zip(keras.tree.flatten(outputs), results, strict=True)})
         return outputs
@@ -51,7 +51,7 @@ def onnx_model(model):
 
 
 def write_onnx(model, path):
-    """Write a model as an ONNX file; weights beyond 2 GB go into a second file, of the same name with `.data` behind it."""
+    """Write a model as an ONNX file; weights beyond 2 GB go into a second file with the suffix `.data` appended."""
     proto = onnx_model(model)
     import onnx
 

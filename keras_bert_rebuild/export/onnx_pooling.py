@@ -1,4 +1,4 @@
-"""Poolings, and what vectors pass behind them, as nodes of an ONNX graph."""
+"""ONNX nodes for poolings and the layers after them."""
 
 from keras_bert_rebuild.export.onnx_graph import Value, dense
 
@@ -9,7 +9,7 @@ def extract(graph, layer, inputs):
     """The nodes of an `Extract`."""
     x, mask = inputs[0]
     if layer.skip_padding and mask is not None:
-        last = int(layer.index == -1)  # of equal numbers the first or the last
+        last = int(layer.index == -1)  # which of equal values counts
         index = graph.node("ArgMax", graph.node("Cast", mask, to=INT32), axis=1, keepdims=1, select_last_index=last)
         return [Value(graph.node("GatherND", x, index, batch_dims=1), None)]
     return [Value(graph.node("Gather", x, graph.constant(layer.index, "int64"), axis=1), None)]
@@ -61,7 +61,7 @@ def vocabulary_pooling(graph, layer, inputs):
         logits = graph.node("Add", logits, graph.weight(layer.similarity.bias))
     if mask is not None:
         logits = graph.node("Where", graph.node("Unsqueeze", mask, graph.scalars(-1)), logits, graph.constant(-1e30))
-    if layer.pooling == "max":  # a greater logit has a greater weight, so the maximum comes first
+    if layer.pooling == "max":  # the weight is monotonic in the logit, so the maximum can come first
         logits = graph.node("ReduceMax", logits, graph.scalars(1), keepdims=0)
     weights = graph.node("Relu", logits)
     for _ in range(layer.times):
@@ -72,7 +72,7 @@ def vocabulary_pooling(graph, layer, inputs):
 
 
 def without_leading_tokens(graph, layer, inputs):
-    """The nodes of a `WithoutLeadingTokens`: those of the mask that the layers behind it see."""
+    """The nodes of a `WithoutLeadingTokens`, which changes the mask for later layers."""
     x, mask = inputs[0]
     tokens = graph.node("Squeeze", _tokens(graph, x, mask), graph.scalars(-1))
     number = graph.node("CumSum", tokens, graph.constant(1, "int64"))

@@ -1,4 +1,4 @@
-"""Relative attention, its sinusoids of distances and its segments as nodes of an ONNX graph."""
+"""ONNX nodes for relative attention, its sinusoids of distances and its segments."""
 
 from keras_bert_rebuild.export.onnx_disentangled import shifted
 from keras_bert_rebuild.export.onnx_graph import Value, dense, of_padding

@@ -1,4 +1,4 @@
-"""Models as OpenVINO's files, in float32 or in int8 calibrated on texts, and such a folder as a function of rows."""
+"""OpenVINO models in float32, or in int8 calibrated on texts, and an exported folder as a function of rows."""
 
 import logging
 import tempfile
@@ -15,23 +15,23 @@ from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 
 def write_openvino(model, folder):
-    """Write `model.xml` and `model.bin`, with weights in float32."""
+    """Write `model.xml` and `model.bin` with float32 weights."""
     openvino = needed_package("openvino", "openvino")
     openvino.save_model(_converted(openvino, model), folder / "model.xml", compress_to_fp16=False)
 
 
 def write_openvino_int8(model, tokenizer, folder, max_len, texts):
-    """Also write `model_int8.xml`, with weights and activations in 8 bits.
+    """Also write `model_int8.xml` with int8 weights and activations.
 
-    The recipe: nncf with the transformer model type and the mixed preset (asymmetric activations), calibrated on the user's texts,
-    half of them short.
+    Uses nncf with the transformer model type and the mixed preset (asymmetric activations), calibrated on the user's texts, half of
+    them short.
 
     Args:
         model: a model of this library.
         tokenizer: its tokenizer.
-        folder: where to write.
-        max_len: maximum tokens of a row.
-        texts: some hundred texts, or pairs of texts, as the model will see them.
+        folder: the folder to write to.
+        max_len: maximum number of tokens of a row.
+        texts: some hundred texts, or pairs of texts, like those the model will see.
     """
     openvino = needed_package("openvino", "openvino")
     nncf = needed_package("nncf", "openvino")
@@ -68,15 +68,15 @@ PRECISIONS = ("f32", "bf16")
 
 
 class OpenVINORunner:
-    """Run the model of a folder on rows; short rows of an int8 folder go through its float model, in bfloat16.
+    """Runs the model of a folder on rows; in an int8 folder, short rows use the float model in bfloat16.
 
     Args:
-        folder: as from `export` in the format openvino or openvino_int8.
-        precision: "f32" or "bf16", the precision of a float model. OpenVINO's own default is bf16 if the CPU supports it.
-        int8: whether the model in 8 bits is used, if there is one.
+        folder: written by `export` with openvino or openvino_int8.
+        precision: "f32" or "bf16", the precision of float models. OpenVINO's default is bf16 if the CPU supports it.
+        int8: whether to use the int8 model, if there is one.
 
     Raises:
-        ValueError: the folder does not exist, or the package openvino is not installed.
+        ValueError: the folder does not exist, or the package openvino is missing.
     """
 
     def __init__(self, folder, precision="f32", int8=True):
@@ -84,7 +84,7 @@ class OpenVINORunner:
         openvino = needed_package("openvino", "openvino")
         self.settings = read_json(folder / SETTINGS, "the settings of an exported model")
         if not self.settings.get("format", "").startswith("openvino"):
-            raise ValueError(f"{folder} must hold a model for OpenVINO; {SETTINGS} says {self.settings.get('format')!r}.")
+            raise ValueError(f"{folder} must have a model for OpenVINO; {SETTINGS} says {self.settings.get('format')!r}.")
         if precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
         self.folder, self.max_len = folder, self.settings["max_len"]
@@ -92,7 +92,7 @@ class OpenVINORunner:
         self.tokenizer = load_tokenizer(folder)
         core = openvino.Core()
         hint = "bf16" if self.short_tokens else precision
-        # A CPU without bfloat16 uses float32.
+        # On a CPU without bfloat16, float32 is used.
         self.float = core.compile_model(folder / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": hint})
         self.int8 = core.compile_model(folder / "model_int8.xml", "CPU") if self.short_tokens else self.float
         self.inputs = [tensor.any_name for tensor in self.float.inputs]
@@ -100,27 +100,26 @@ class OpenVINORunner:
         self.gives_vectors = is_vector and self.settings.get("kind", "embedding") == "embedding"
 
     def prompt(self, prompt=None):
-        """The text that is put before every text.
+        """The text put before every text.
 
         Args:
-            prompt: the name of a prompt of the folder; any other text is itself what is put before every text. None for the prompt
-                that it was exported with.
+            prompt: the name of a prompt of the folder, or the text itself. None for the prompt that the model was exported with.
 
         Raises:
-            ValueError: prompts are not pooled, so that the folder is for texts with its own alone.
+            ValueError: the prompt is not pooled, so only texts with the exported prompt are supported.
         """
         own, prompts = self.settings.get("prompt", ""), self.settings.get("prompts")
         text = own if prompt is None else (prompts or {}).get(prompt, prompt)
         if text != own and prompts == {}:
-            raise ValueError(f"the folder is for texts with the prompt {own!r:.80}, which is not pooled; got {prompt!r:.80}.")
+            raise ValueError(f"prompt must be None or the exported {own!r:.80}, which is not pooled; got {prompt!r:.80}.")
         return text
 
     def __call__(self, rows, length):
         """The first output for rows `(ids, segments)`, padded to the longest row.
 
         Args:
-            rows: the rows; a third item of each says which tokens are attended to, if the model has an `attention_mask`.
-            length: not used: the runtime does not compile for each shape, so rows are padded no further than necessary.
+            rows: the rows; if the model has an `attention_mask`, the third item of each row is its mask.
+            length: ignored: shapes are not compiled, so rows are padded no further than necessary.
         """
         length = max(len(row[0]) for row in rows)
         ids, segments, *others = zip(*rows, strict=True)
@@ -131,5 +130,5 @@ class OpenVINORunner:
         given = {name: padded(column, length, pad, "int64") for name, column, pad in zip(names, values, padding, strict=True)}
         given |= {name: np.zeros((len(rows), 1), "int64") for name in self.inputs if name not in given}
         compiled = self.float if length <= self.short_tokens else self.int8
-        # The next inference writes into the same memory.
+        # A copy, since the next inference writes to the same memory.
         return compiled(given)[0].copy()

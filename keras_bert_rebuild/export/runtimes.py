@@ -1,8 +1,8 @@
-"""What other runtimes take: the names of inputs, outputs and settings that servers of BERT expect, and the packages they need."""
+"""Names of inputs, outputs and settings that other runtimes and servers of BERT expect, and the packages they need."""
 
 import importlib
 
-# The file of settings for the runtime.
+# The settings file in an exported folder.
 SETTINGS = "export.json"
 
 # Name of an input of the model to its exported name.
@@ -13,10 +13,10 @@ INPUTS = {
     "Input-Mask": "attention_mask",
 }
 
-# The positions that the loss counts; it does not change the outputs.
+# The positions in the loss, which do not affect outputs.
 LEFT_OUT = "Input-Masked"
 
-# Name of the layer of an output to the exported name of the output.
+# Name of an output layer to the exported name of the output.
 OUTPUTS = {
     "NSP-Dense": "pooler_output",
     "MLM": "token_probabilities",
@@ -40,7 +40,7 @@ OUTPUTS = {
     "Pool-Vocabulary": "word_weights",
 }
 
-# The beginning of the names of modules of vectors.
+# Prefix of the names of modules for vectors.
 OF_MODULES = "Sentence-"
 
 
@@ -69,15 +69,15 @@ def output_names(model):
     return names
 
 
-# Extra of setup.cfg to its packages, which can be installed wherever the library came from.
+# Extra of setup.cfg to its packages, for installation by name however this library was installed.
 PACKAGES = {"onnx": "onnx", "openvino": "openvino nncf onnx"}
 
 
 def needed_package(name, extra):
-    """A module by name.
+    """A module, imported by name.
 
     Args:
-        name: such as "onnx".
+        name: name of the module, such as "onnx".
         extra: the extra of setup.cfg that installs it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A TensorFlow SavedModel that takes text: the tokenizer is in the graph."""
+"""A TensorFlow SavedModel that takes text: the tokenizer is part of the graph."""
 
 import keras
 
@@ -12,21 +12,21 @@ from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 def write_saved_model(model, tokenizer, folder, max_len, of_task=None):
     """Write a SavedModel that maps text to outputs.
 
-    Its signatures are `serving_default(text)`, `pairs(text, second_text)` if the model has segments, and `ids(input_ids, ...)`, for
-    ids of another tokenizer. Batch size and length are free. A text that is too long is cut as in `encode_batch`. The outputs are
-    those of the model by name; logits of a classification come with `probabilities` and, if exactly one label applies, `label`, and
-    outputs for every token with their `input_ids`.
+    Its signatures are `serving_default(text)`, `pairs(text, second_text)` if the model has segments, and `ids(input_ids, ...)` for
+    ids from another tokenizer. Batch size and length are free. Long texts are truncated as by `encode_batch`. Outputs have
+    their names in the model; classification logits come with `probabilities` and, if exactly one label applies, `label`; outputs per
+    token come with their `input_ids`.
 
     Args:
         model: a model of this library, on the TensorFlow backend.
         tokenizer: its `WordPieceTokenizer`.
-        folder: where to write.
-        max_len: maximum tokens of a row.
-        of_task: the settings of a task in export.json. Its prompt is put before the texts of `serving_default`; `query(text)` and
-            `document(text)` have theirs. Of a reranker `serving_default` takes pairs.
+        folder: the folder to write to.
+        max_len: maximum number of tokens of a row.
+        of_task: the settings of the task in export.json. `serving_default` puts its prompt before texts; `query(text)` and
+            `document(text)` have their own. For a reranker, `serving_default` takes pairs.
 
     Raises:
-        ValueError: the backend or the kind of tokenizer is another, or tensorflow-text is not installed.
+        ValueError: the backend is not TensorFlow, the tokenizer is of another kind, or tensorflow-text is missing.
     """
     backend = keras.config.backend()
     if backend != "tensorflow":
@@ -71,12 +71,12 @@ class _Served:
         self.problem = getattr(model.config, "problem_type", None)
         self.tokenizer = tokenizer
         self.max_len = max_len
-        # Ids without a token, after a repeated line, get tokens that no text can contain.
+        # Ids without a token, after a repeated vocabulary line, get tokens that cannot occur in a text.
         tokens = [tokenizer.tokens.get(i) or f" {i}" for i in range(max(tokenizer.tokens) + 1)]
         self.pieces = TensorFlowWordPiece(tokens, tokenizer.tokens[tokenizer.unk_id], tokenizer.settings)
 
     def on_texts_with(self, prompt):
-        """The function of texts that puts a prompt before them and gives outputs."""
+        """A function from texts to outputs that puts a prompt before the texts."""
         import tensorflow as tf
 
         def on_texts(text):
@@ -92,7 +92,7 @@ class _Served:
         first, second = self._pieces(text), self._pieces(second_text)
         first_length, second_length = first.row_lengths(), second.row_lengths()
         available = self.max_len - 2 - self.tokenizer.separators
-        # `longest_first` of `encode_batch`, or `halves` for a reranker.
+        # `longest_first` of `encode_batch`; `halves` for a reranker.
         share = tf.cast(available // 2, second_length.dtype) * tf.ones_like(second_length)
         if self.halves:
             share += tf.cast(second_length >= first_length, share.dtype) * (available % 2)
@@ -145,14 +145,14 @@ class _Served:
             return outputs_by_name
         if self.problem == "multi_label_classification":
             outputs_by_name["probabilities"] = tf.sigmoid(outputs_by_name["logits"])
-        elif len(self.labels) > 1:  # one output is a number, as in a regression
+        elif len(self.labels) > 1:  # a single output is a regression
             outputs_by_name["probabilities"] = tf.nn.softmax(outputs_by_name["logits"])
             outputs_by_name["label"] = tf.gather(tf.constant(self.labels), tf.argmax(outputs_by_name["logits"], axis=-1))
         return outputs_by_name
 
 
 def _with_width(rows):
-    """Rows; an empty batch gets width 1, since a model takes the first token of every row."""
+    """The rows; an empty batch gets width 1, since a model reads the first token of every row."""
     import tensorflow as tf
 
     is_empty = tf.reduce_all(tf.equal(tf.shape(rows), 0))

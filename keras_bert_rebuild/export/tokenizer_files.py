@@ -1,4 +1,4 @@
-"""The tokenizer's files in an exported folder: for this library, and for the package tokenizers."""
+"""Tokenizer files in an exported folder, for this library and for the package tokenizers."""
 
 import json
 
@@ -15,23 +15,22 @@ from keras_bert_rebuild.text.sentencepiece_text import QUOTES
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-# Fields of SentencePiece's files, by the numbers in sentencepiece_model.proto of google/sentencepiece.
+# Field numbers of SentencePiece files, from sentencepiece_model.proto of google/sentencepiece.
 TRAINER, NORMALIZER = 2, 3
 MODEL_TYPE, UNIGRAM = 3, 1
 CHARSMAP, DUMMY_PREFIX, EXTRA_SPACES = 2, 3, 4
 
 
 def sentencepiece_pipeline(tokenizer):
-    """The pipeline that splits texts like a `SentencePieceTokenizer`, except for ALBERT's commas after digits.
+    """A pipeline that tokenises like a `SentencePieceTokenizer`, except for ALBERT's commas after digits.
 
-    Special tokens in a text are read as such.
+    Special tokens written in a text are recognised.
 
     Args:
         tokenizer: a `SentencePieceTokenizer`.
 
     Returns:
-        A `tokenizers.Tokenizer`, or None for models of other kinds: those of byte pairs, and those that
-        keep spaces as they are.
+        A `tokenizers.Tokenizer`, or None for models it cannot represent: BPE models, and those that retain the spaces of a text.
     """
     fields = _fields(tokenizer.model_file)
     trainer, cleaning = (_fields(fields.get(number, b"")) for number in (TRAINER, NORMALIZER))
@@ -62,7 +61,7 @@ def sentencepiece_pipeline(tokenizer):
 
 
 def _cleaning(tokenizer):
-    """The steps of ALBERT and XLNet before SentencePiece sees a text."""
+    """The normalisation of ALBERT and XLNet before SentencePiece."""
     if tokenizer.family not in ("albert", "xlnet"):
         return []
     steps = [normalizers.Replace(mark, '"') for mark in QUOTES]
@@ -75,7 +74,7 @@ def _charsmap(content):
 
 
 def _fields(content):
-    """The fields of a protocol buffer by number: integers, or bytes for fields with a length; of repeated fields the last.
+    """The fields of a protocol buffer by number: integers, or bytes for length-delimited fields; the last of repeated ones.
 
     Reference: https://protobuf.dev/programming-guides/encoding/.
     """
@@ -94,9 +93,10 @@ def _fields(content):
 
 
 def tokenizer_files_outside(model, tokenizer, max_len):
-    """Name to bytes: the files for `load_tokenizer`, and a tokenizer.json that cuts texts to `max_len` and pads them.
+    """File name to bytes: the files for `load_tokenizer`, and a tokenizer.json that truncates texts to `max_len` and pads them.
 
-    For SentencePiece it is the tokenizer.json loaded with the model, if it is that of this tokenizer, or one made from the model.
+    For SentencePiece it is the tokenizer.json that was loaded with the model, if it belongs to this tokenizer, or one made from the
+    model.
     """
     files = vocabulary_files(tokenizer, max_len)
     kind = next((kind for kind in _PIPELINES if isinstance(tokenizer, kind)), None)
@@ -112,7 +112,7 @@ def tokenizer_files_outside(model, tokenizer, max_len):
 
 
 def _wordpiece(tokenizer):
-    """The pipeline for plain texts: a `[MASK]` in one is text."""
+    """The pipeline for plain texts, in which a written `[MASK]` is text."""
     unknown, cls, sep = (tokenizer.tokens[i] for i in (tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id))
     cleaned = tokenizer.settings
     pieces = tokenizer.pieces if len(tokenizer.pieces) == max(tokenizer.pieces.values()) + 1 else tokenizer.vocabulary
@@ -150,7 +150,7 @@ _PIPELINES = {WordPieceTokenizer: _wordpiece, ByteLevelBPETokenizer: _byte_level
 
 
 def _loaded_pipeline(model, tokenizer):
-    """The tokenizer.json that was loaded with a model, if it is that of this tokenizer; else None."""
+    """The tokenizer.json that was loaded with a model, if it belongs to this tokenizer; else None."""
     report = getattr(model, "load_report", None)
     files = report.tokenizer_files if report else {}
     if "tokenizer.json" not in files or tokenizer_of_files(files, {"model_type": model.config.family}) != tokenizer:

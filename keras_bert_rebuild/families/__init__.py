@@ -1,4 +1,4 @@
-"""The differences between the families, as data without code."""
+"""The differences between model families, as data without code."""
 
 from keras_bert_rebuild.families import (
     albert,
@@ -14,17 +14,17 @@ from keras_bert_rebuild.families import (
     xlnet,
 )
 
-# Hugging Face's name of a family to the module with its data.
+# Hugging Face's `model_type` to the module of the family.
 FAMILIES = {
     model_type: module
     for module in (bert, roberta, distilbert, albert, electra, deberta_v2, modernbert, nomic_bert, gte, xlnet)
     for model_type in module.MODEL_TYPES
 }
 
-# Families that no other library has files of: they are saved in Keras's own formats.
+# Families without files in other libraries: they are saved in Keras's own formats.
 WITHOUT_FILES = (transformer,)
 
-# The heads of a class of Hugging Face, and how its name ends.
+# Suffix of a Hugging Face class name, and the heads of that class.
 CLASSES = (
     (("mlm", "nsp"), "ForPreTraining"),
     (("mlm", "sop"), "ForPreTraining"),
@@ -41,32 +41,32 @@ CLASSES = (
 
 
 def huggingface_of(family):
-    """The module of a family that has names in Hugging Face's files.
+    """The module of a family that has a Hugging Face format.
 
     Raises:
         ValueError: the family has none.
     """
     if family not in FAMILIES:
         raise ValueError(
-            f"family must be one of {', '.join(FAMILIES)}, which have names in Hugging Face's files; got {family!r:.80}, whose models "
-            "are saved with format 'keras'."
+            f"family must be one of {', '.join(FAMILIES)}, which have a Hugging Face format; got {family!r:.80}, whose models are "
+            "saved with format 'keras'."
         )
     return FAMILIES[family]
 
 
-# What a family has besides its tables if its files need it; these are the defaults.
+# Optional functions of a family module, with their defaults.
 _OPTIONAL = {
-    # The values of a config.json in one of several spellings; `where` is the file, for errors.
+    # The values of a config.json in one spelling, if the family has several; `where` is the file, for errors.
     "in_one_spelling": lambda values, where: values,
-    # What of a config.json means another architecture and is in no table; None if nothing does.
+    # Why a config.json describes another architecture, if no table covers that; else None.
     "problem_of": lambda values: None,
-    # What config.json says besides `CONFIG`.
+    # Keys of config.json besides `CONFIG`.
     "further_keys": lambda config: {},
-    # The config that fits the names of the weights in a file.
+    # The config adapted to the names of the weights in a file.
     "fitted": lambda config, names: config,
-    # The name table of a config; None for `HUGGINGFACE`.
+    # The name table for a config; None for `HUGGINGFACE`.
     "table_of": lambda config: None,
-    # The name table of a config in Google's checkpoints; None for BERT's.
+    # The name table of Google's checkpoints for a config; None for BERT's.
     "google_table_of": lambda config: None,
 }
 
@@ -77,18 +77,18 @@ def suffixes_of(module):
 
 
 def googles(values):
-    """The module of the family whose config of Google's has these values: the one whose keys they have, else BERT's."""
+    """The module of the family whose Google config has the keys of these values, by default BERT's."""
     known = (module for module in FAMILIES.values() if hasattr(module, "GOOGLE_CONFIG"))
     return next((module for module in known if {key for _, key in module.GOOGLE_CONFIG} <= set(values)), bert)
 
 
 def own(module, name):
-    """The function of a family with one of the names of `_OPTIONAL`, or the default."""
+    """The function of a family for a name in `_OPTIONAL`, or the default."""
     return getattr(module, name, _OPTIONAL[name])
 
 
 def table_of(config):
-    """The names in Hugging Face's files of a config: its family's, of which a setting may choose among several.
+    """The names of a config in Hugging Face files: those of its family, some of which depend on settings.
 
     Raises:
         ValueError: see `huggingface_of`.
@@ -98,5 +98,5 @@ def table_of(config):
 
 
 def google_table_of(config):
-    """The names in Google's checkpoints of a config."""
+    """The names of a config in Google's checkpoints."""
     return own(FAMILIES.get(config.family), "google_table_of")(config) or bert.GOOGLE

@@ -1,6 +1,6 @@
-"""Other libraries' names of activations and ours: "gelu" is one function in Google's files and another in Hugging Face's."""
+"""Names of activations in other libraries and ours: "gelu" is one function in Google's files and another in Hugging Face's."""
 
-# Their name and ours. If a function has several names, the first is written.
+# Their name and ours. Of several names for a function, the first is written.
 HUGGINGFACE = (
     ("gelu", "gelu_erf"),
     ("gelu_python", "gelu_erf"),
@@ -19,7 +19,7 @@ HUGGINGFACE = (
     ("linear", "linear"),
 )
 
-# Google's code knows the first four and refuses any other name; the rest are our names, so no function is silently replaced.
+# Google's code knows the first four and refuses other names; the rest are our names, so that no function is silently replaced.
 GOOGLE = (
     ("gelu", "gelu"),
     ("relu", "relu"),

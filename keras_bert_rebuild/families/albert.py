@@ -1,4 +1,4 @@
-"""ALBERT, versions 1 and 2: narrow embedding tables, one block used by all layers, sentence order instead of next sentence prediction.
+"""ALBERT, versions 1 and 2: factorised embeddings, all layers share one block, sentence-order instead of next-sentence prediction.
 
 Reference: Lan et al., 2020 (https://arxiv.org/abs/1909.11942); names as in Hugging Face's files.
 """
@@ -10,7 +10,7 @@ from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_h
 
 MODEL_TYPES = {"albert": "Albert"}
 
-# Version 1 has hidden_act "gelu_erf" and dropout, both in its config.json.
+# Version 1 has hidden_act "gelu_erf" and dropout; both are in its config.json.
 DEFAULTS: dict = {
     "vocab_size": 30000,
     "embedding_size": 128,
@@ -21,7 +21,7 @@ DEFAULTS: dict = {
 }
 DERIVED: dict = {}
 
-# Those of ALBERT-xxlarge.
+# The sizes of ALBERT-xxlarge.
 CLASS_DEFAULTS: dict = {
     "albert": {"hidden_size": 4096, "num_attention_heads": 64, "intermediate_size": 16384, "classifier_dropout": 0.1},
 }

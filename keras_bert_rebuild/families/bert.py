@@ -1,4 +1,4 @@
-"""BERT: learned positions and segments, norms after the halves; the names in its checkpoints and configs, its released sizes.
+"""BERT: learned positions and segments, post-norm blocks; the names in its checkpoints and configs, its released sizes.
 
 Reference: Devlin et al., 2019 (https://arxiv.org/abs/1810.04805); names as in google-research/bert and in Hugging Face's files.
 """
@@ -11,14 +11,14 @@ from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_h
 # Hugging Face's name of the family, and the prefix of its class names.
 MODEL_TYPES = {"bert": "Bert"}
 
-# Fields that differ from the defaults of `BertConfig`, and fields that are computed from others.
+# Fields that differ from the defaults of `BertConfig`, and fields computed from others.
 DEFAULTS: dict = {}
 DERIVED: dict = {}
 
-# Hugging Face's name of the family to the defaults of its config class that differ from `DEFAULTS`, for keys missing in config.json.
+# Hugging Face's `model_type` to the defaults of its config class that differ from `DEFAULTS`, for keys missing in config.json.
 CLASS_DEFAULTS: dict = {"bert": {"hidden_act": "gelu_erf"}}
 
-# Further keys of config.json that mean the same as one of `CONFIG`.
+# Aliases of the keys of config.json in `CONFIG`.
 ALIASES: tuple = ()
 
 # Field of `BertConfig` and key of Hugging Face's config.json.
@@ -39,14 +39,14 @@ CONFIG = (
     ("pad_token_id", "pad_token_id"),
 )
 
-# Keys of config.json whose other values mean another architecture.
+# Keys of config.json and the values they must have; other values mean another architecture.
 FIXED: tuple = (
     ("is_decoder", False),
     ("add_cross_attention", False),
     ("position_embedding_type", "absolute"),
 )
 
-# The names of our modules in Hugging Face's files, those of the encoder after "bert."; {layer} counts from 0.
+# Names of our modules in Hugging Face files, those of the encoder without the prefix "bert."; {layer} counts from 0.
 EMBEDDINGS = {
     ours.TOKEN: "embeddings.word_embeddings",
     ours.SEGMENT: "embeddings.token_type_embeddings",
@@ -89,7 +89,7 @@ HUGGINGFACE = PYTORCH.table(
 )
 
 
-# Hugging Face's names come from Google's, which have other separators and other names for the two outputs.
+# Hugging Face's names are derived from Google's, which have other separators and other names for two outputs.
 def _of_google(names):
     endings = {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""}
     slashed = {module: name.replace("layer.{", "layer_{").replace(".", "/") for module, name in names.items()}
@@ -110,7 +110,7 @@ GOOGLE = NameTable(
     ignored=(r".*/(adam|lamb)_[mv]", r"global_step", r"beta[12]_power", r"(good_steps|loss_scale)"),
 )
 
-# Name of a release, fields that differ from the defaults, parameters of the encoder with its pooler.
+# Name of a release, fields that differ from the defaults, and parameters of the encoder with its pooler.
 SIZES: tuple = (
     ("bert-base-uncased", {}, 109_482_240),
     ("bert-base-cased", {"vocab_size": 28996}, 108_310_272),

@@ -1,4 +1,4 @@
-"""The names of BERT's weights in files of Keras: keras_bert's .h5 files and the checkpoints of TensorFlow's Model Garden."""
+"""Names of BERT's weights in Keras files: keras_bert's .h5 files and the checkpoints of TensorFlow's Model Garden."""
 
 from keras_bert_rebuild.checkpoints.modules import Naming, dense, tied, under
 from keras_bert_rebuild.checkpoints.table import NameTable
@@ -7,11 +7,11 @@ from keras_bert_rebuild.families import skeleton as ours
 ENDINGS = {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": "/embeddings"}
 KERAS = Naming(ENDINGS)
 
-# Kernels of attention are split by heads.
+# Attention kernels have an axis of heads.
 BY_HEADS = Naming(ENDINGS, layouts={"kernel": "split", "bias": "split"})
 
-# keras_bert's layers have the same names as ours; in them a kernel is W and a bias b, followed by a letter. Adapters are in its
-# releases 0.69 to 0.81.
+# keras_bert's layers have the same names as ours; in them, kernels are W and biases b, followed by a letter. Releases 0.69 to 0.81
+# have adapters.
 LETTERS = {ours.QUERY: "q", ours.KEY: "k", ours.VALUE: "v", ours.ATTENTION_OUTPUT: "o", ours.INTERMEDIATE: "1", ours.OUTPUT: "2"}
 ADAPTERS = {
     dense(f"Encoder-{{block}}-{layer}-Adapter/{part}"): letter
@@ -44,7 +44,7 @@ KERAS_BERT = NameTable(
     },
 )
 
-# The Model Garden's layers have numbers: {keras_layer} is that of the block, and after the last one that of the pooler.
+# The Model Garden's layers are numbered: {keras_layer} is the number of the block, or of the pooler after the last block.
 LAYER = "encoder/layer_with_weights-"
 ATTENTION = {
     ours.QUERY: "_attention_layer/_query_dense",

@@ -1,4 +1,4 @@
-"""DeBERTa, versions 2 and 3: attention that also compares tokens with their distance, and no added positions.
+"""DeBERTa, versions 2 and 3: disentangled attention, which also compares tokens with distances, instead of added positions.
 
 Reference: He et al., 2021 (https://arxiv.org/abs/2006.03654); He et al., 2023 (https://arxiv.org/abs/2111.09543), for version 3;
 names as in Hugging Face's files.
@@ -21,7 +21,7 @@ MODEL_TYPES = {"deberta-v2": "DebertaV2"}
 
 @dataclass(frozen=True, kw_only=True)
 class DebertaV2Config(BertConfig, families=("deberta-v2",)):
-    """BERT's fields, and DeBERTa's own under the names of its `config.json`. The defaults are DeBERTa-v3-base."""
+    """The fields of BERT, and those of DeBERTa under their names in `config.json`. The defaults are DeBERTa-v3-base."""
 
     family: str = "deberta-v2"
     vocab_size: int = 128100
@@ -31,35 +31,35 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
     layer_norm_eps: float = 1e-7
 
     relative_attention: bool = True
-    """Whether attention reads distances."""
+    """Whether attention has terms for distances."""
 
     position_buckets: int = 256
-    """Buckets of the distances on either side; below 1 for a row for each distance."""
+    """Number of log buckets for distances on either side; below 1 for a row per distance."""
 
     max_relative_positions: int = -1
-    """The distance from which on all are one; below 1 for `max_position_embeddings`."""
+    """The distance beyond which distances are clipped; below 1 for `max_position_embeddings`."""
 
     pos_att_type: Sequence[str] | None = ("p2c", "c2p")
-    """What scores have besides contents: content to position, "c2p", and position to content, "p2c"; "p2c|c2p" in files.
-    None for contents alone."""
+    """Terms added to the content scores: content to position, "c2p", and position to content, "p2c"; "p2c|c2p" in files. None for
+    no terms."""
 
     share_att_key: bool = True
-    """Whether distances are projected by the projections of queries and keys."""
+    """Whether distances share the projections of queries and keys."""
 
     norm_rel_ebd: str = "layer_norm"
-    """"layer_norm" or "none": the norm of the table of distances."""
+    """The norm of the table of distances: "layer_norm" or "none"."""
 
     position_biased_input: bool = False
-    """Whether the rows of a position table are added to the embedding, as in BERT."""
+    """Whether position vectors are added to the embedding, as in BERT."""
 
     conv_kernel_size: int = 0
-    """Tokens that the convolution beside the first block sees; 0 for none."""
+    """Kernel size of the convolution parallel to the first block, in tokens; 0 for none."""
 
     conv_act: object = "tanh"
     """Its activation."""
 
     legacy: bool = True
-    """Which names the MLM head has in files: `cls.predictions`, or with False `lm_predictions.lm_head`."""
+    """Which names the MLM head has in files: True for `cls.predictions`, False for `lm_predictions.lm_head`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,21 +85,21 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
                 return f"{name} must be a whole number of at most {1 << 20}; got {value!r:.80}"
         terms = self.pos_att_type or ()
         if any(term not in TERMS for term in terms) or len(set(terms)) < len(terms):
-            return f"pos_att_type must be of {' and '.join(TERMS)}; got {', '.join(map(str, terms)):.80}"
+            return f"pos_att_type must consist of {' and '.join(TERMS)}; got {', '.join(map(str, terms)):.80}"
         if self.relative_attention != bool(terms):
-            return "relative_attention and pos_att_type must be given together, since only both are computed; got one of them"
+            return "relative_attention and pos_att_type must be given together, since neither works alone; got one of them"
         norms = ("layer_norm", "none") if self.relative_attention else ("none",)
         if self.norm_rel_ebd not in norms:
             without = "" if self.relative_attention else " without relative_attention"
             return f"norm_rel_ebd must be {' or '.join(norms)}{without}; got {self.norm_rel_ebd!r:.80}"
         if self.conv_kernel_size > 0 and self.conv_kernel_size % 2 == 0:
-            return f"conv_kernel_size must be odd, so that the convolution retains the length; got {self.conv_kernel_size}"
+            return f"conv_kernel_size must be odd, so that the convolution preserves the length; got {self.conv_kernel_size}"
         if not isinstance(self.conv_act, str) and not callable(self.conv_act):
             return f"conv_act must be the name of an activation or a function; got {self.conv_act!r:.80}"
         if not self.legacy and self.embedding_size is not None:
-            return "legacy must be True for an embedding_size of its own, since the other MLM head has no such width; got False"
+            return "legacy must be True if embedding_size differs from hidden_size, which the other MLM head does not support; got False"
         if self.num_hidden_groups is not None:
-            return f"num_hidden_groups must be None, since blocks of DeBERTa share no weights; got {self.num_hidden_groups}"
+            return f"num_hidden_groups must be None, since DeBERTa's blocks share no weights; got {self.num_hidden_groups}"
         return None
 
     @property
@@ -132,11 +132,11 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
         return replace(encoder, embedding=embedding, blocks=tuple(blocks), relative=relative if blocks else None)
 
 
-# Those of DeBERTa-v3-base are in the class.
+# The sizes of DeBERTa-v3-base are the defaults of the class.
 DEFAULTS: dict = {}
 DERIVED: dict = {}
 
-# The defaults of Hugging Face's class have no relative attention.
+# Hugging Face's class has no relative attention by default.
 CLASS_DEFAULTS: dict = {
     "deberta-v2": {
         "hidden_size": 1536,
@@ -183,7 +183,7 @@ FIXED: tuple = (
 
 
 def problem_of(values: Mapping[str, Any]) -> str | None:
-    """What of a `config.json` means another architecture and is no field of the config; None if nothing does."""
+    """Why a `config.json` describes another architecture, if no field covers that; None if it does not."""
     hidden, heads = (values.get(key, default) for key, default in (("hidden_size", 1536), ("num_attention_heads", 24)))
     if values.get("pooler_hidden_size", hidden) not in (hidden, None):
         return f"pooler_hidden_size must be hidden_size={hidden!r:.20}; got {values['pooler_hidden_size']!r:.80}"
@@ -227,7 +227,7 @@ LEGACY |= {tied(ours.MLM_BIAS): "cls.predictions.decoder", tied(ours.TOKEN): "cl
 NEW = under("lm_predictions.lm_head.", {ours.MLM_DENSE: "dense", ours.MLM_NORM: "LayerNorm"})
 NEW |= {ours.MLM_BIAS: "lm_predictions.lm_head"}
 
-# A second head of version 3's pretraining, and a table that older files have though their config adds no positions.
+# A second pretraining head of version 3, and a table that older files have although their config adds no positions.
 _UNREAD = (r"mask_predictions\..*", r"(deberta\.)?embeddings\.position_ids")
 _POSITIONS = r"(deberta\.)?embeddings\.position_embeddings\.weight"
 
@@ -247,12 +247,12 @@ HUGGINGFACE = _table(LEGACY, _UNREAD)
 
 
 def table_of(config: DebertaV2Config) -> Any:
-    """The `NameTable` of a config: that of its MLM head, and without a position table if it adds none."""
+    """The `NameTable` of a config: with the names of its MLM head, and with a position table only if it adds positions."""
     return _table(LEGACY if config.legacy else NEW, _UNREAD if config.position_biased_input else (*_UNREAD, _POSITIONS))
 
 
 def fitted(config: DebertaV2Config, names: Sequence[str]) -> DebertaV2Config:
-    """The config with the MLM head that a file has: the released files have the one that their config.json does not name."""
+    """The config with the MLM head that the file has: the config.json of released files does not say which one it is."""
     new, old = (any(name.startswith(prefix) for name in names) for prefix in ("lm_predictions.", "cls.predictions."))
     return config if new == old else config.replace(legacy=old)
 
@@ -260,7 +260,7 @@ def fitted(config: DebertaV2Config, names: Sequence[str]) -> DebertaV2Config:
 _V2 = {"layer_norm_eps": 1e-7, "conv_kernel_size": 3, "conv_act": "gelu_erf"}
 _V2 |= {"hidden_size": 1536, "num_attention_heads": 24, "intermediate_size": 6144}
 
-# Parameters of the encoder, which has no pooler of its own.
+# Parameters of the encoder, which has no pooler.
 SIZES: tuple = (
     ("deberta-v3-base", {}, 183_831_552),
     (

@@ -1,4 +1,4 @@
-"""ELECTRA: BERT's block, tables of a width of their own, no pooler; a discriminator, which finds replaced tokens, and its generator.
+"""ELECTRA: BERT's blocks, factorised embeddings, no pooler; a discriminator that detects replaced tokens, and its generator.
 
 Reference: Clark et al., 2020 (https://arxiv.org/abs/2003.10555); names as in Hugging Face's files.
 """
@@ -10,7 +10,7 @@ from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_h
 
 MODEL_TYPES = {"electra": "Electra"}
 
-# The sizes are those of ELECTRA-small. The heads of generator, classes and choices have this activation whatever hidden_act is.
+# The sizes of ELECTRA-small. The heads of the generator, for classification and for choices have this activation whatever hidden_act is.
 DEFAULTS: dict = {
     "embedding_size": 128,
     "hidden_size": 256,
@@ -28,11 +28,11 @@ DERIVED: dict = {
 }
 CLASS_DEFAULTS: dict = {"electra": {}}
 
-# The file always has the width of the tables; `embedding_width` is it for both values of the field.
+# Files always have the width of the tables; `embedding_width` returns it for both values of the field.
 ALIASES: tuple = (("embedding_size", "embedding_size"),)
 CONFIG = (*bert.CONFIG, ("embedding_width", "embedding_size"))
 
-# The summary is the pooled first token of multiple choice.
+# The "summary" is the pooler of multiple choice.
 FIXED: tuple = (
     *bert.FIXED,
     ("summary_type", "first"),
@@ -62,7 +62,7 @@ HUGGINGFACE = PYTORCH.table(
 _BASE = {"embedding_size": None, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
 _LARGE = {**_BASE, "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 
-# The generators of base and large have blocks of the width of small, and the tables of their discriminators.
+# The generators of base and large have the blocks' width of small, and the tables of their discriminators.
 SIZES: tuple = (
     ("electra-small-discriminator", {}, 13_483_008),
     ("electra-base-generator", {"embedding_size": 768}, 33_511_168),

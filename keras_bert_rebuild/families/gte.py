@@ -1,7 +1,7 @@
-"""GTE, and Snowflake's Arctic Embed 2 with the same code: BERT with rotary positions, a gate with erf-gelu, and few biases.
+"""GTE, and Snowflake's Arctic Embed 2 with the same code: BERT with rotary positions, gated gelu layers and few biases.
 
 Reference: Zhang et al., 2024, section 3 (https://arxiv.org/abs/2407.19669). Both spellings of its files are read: that of its own code,
-`model_type` "new", and that of transformers, "gte", which is written.
+`model_type` "new", and that of transformers, "gte", which is also written.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ MODEL_TYPES = {"gte": "Gte", "new": "New"}
 
 @dataclass(frozen=True, kw_only=True)
 class GteConfig(rotary_bert.RotaryBertConfig, families=tuple(MODEL_TYPES)):
-    """BERT's fields, and those of rotary positions. The defaults are the sizes of gte-multilingual-base.
+    """The fields of BERT and of rotary positions. The defaults are the sizes of gte-multilingual-base.
 
     Example:
 
@@ -46,7 +46,7 @@ class GteConfig(rotary_bert.RotaryBertConfig, families=tuple(MODEL_TYPES)):
         return rotary_bert.rotary_encoder(self, biased=True, inner_dropout=self.hidden_dropout_prob)
 
 
-# The defaults are those of `GteConfig`, which are those of transformers; those of GTE's own code are others.
+# The defaults of `GteConfig` are those of transformers; GTE's own code has others.
 DEFAULTS: dict = {}
 DERIVED: dict = {}
 CLASS_DEFAULTS: dict = {"gte": {}, "new": {"vocab_size": 30528, "max_position_embeddings": 2048, "pad_token_id": 0}}
@@ -67,7 +67,7 @@ FIXED: tuple = (
 
 
 def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
-    """The values of a config.json of either spelling in that of transformers.
+    """The values of a config.json of either spelling in the spelling of transformers.
 
     Args:
         values: the dictionary in the file.
@@ -87,8 +87,8 @@ further_keys = rotary_bert.rotary_keys
 
 POOLED = {ours.POOLER: "gte.pooler.dense"}
 
-# Queries, keys and values, and the two layers before the product with the gate, also have arrays of their own: in files of GTE's
-# code with `pack_qkv` false, and under transformers' names in memory.
+# Separate arrays for queries, keys and values, and for both halves of the gated layer, occur in files of GTE's code with `pack_qkv`
+# false, and under transformers' names in memory.
 _SEPARATE = {
     tied(ours.QUERY): "attention.q_proj",
     tied(ours.KEY): "attention.k_proj",
@@ -135,7 +135,7 @@ HUGGINGFACE = PYTORCH.table(
     ),
 )
 
-# The rotary positions of both are of the type "ntk", with factors of 8 and 2; parameters of the encoder, which has no pooler.
+# The rotary positions of both have type "ntk", with factors 8 and 2; parameters of the encoder, which has no pooler.
 SIZES: tuple = (
     ("gte-multilingual-base", {"rope_factor": 8 ** (2 / 64)}, 305_368_320),
     (

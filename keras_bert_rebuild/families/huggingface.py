@@ -1,4 +1,4 @@
-"""The names in Hugging Face's files that all families have in common."""
+"""Names in Hugging Face files that all families share."""
 
 from keras_bert_rebuild.checkpoints.modules import Naming
 from keras_bert_rebuild.families import skeleton as ours
@@ -18,7 +18,7 @@ PYTORCH = Naming(
     layouts={"kernel": "transposed"},
 )
 
-# Spellings in files of 2018, which were converted from TensorFlow's.
+# Spellings in files of 2018, converted from TensorFlow.
 SPELLINGS = ((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias"))
 
 
@@ -26,7 +26,7 @@ def shared_heads(pooler):
     """The heads that every family has.
 
     Args:
-        pooler: dictionary from module to name, for the pooler of the heads for whole texts.
+        pooler: dictionary from module to name, for the pooler of text heads.
     """
     return {
         "classification": {**pooler, ours.CLASSIFICATION: "classifier"},

@@ -1,4 +1,4 @@
-"""ModernBERT, and with the same code the encoders of Ettin and mmBERT: rotary positions, windows, gates, norms before the halves.
+"""ModernBERT, and with the same code the encoders of Ettin and mmBERT: rotary positions, local attention, gates, pre-norm blocks.
 
 Reference: Warner et al., 2024 (https://arxiv.org/abs/2412.13663); names as in Hugging Face's files, in both spellings of config.json:
 that of transformers 4, `global_attn_every_n_layers` and two thetas, and that of transformers 5, `layer_types` and `rope_parameters`.
@@ -15,7 +15,7 @@ from keras_bert_rebuild.files.limits import limit
 
 MODEL_TYPES = {"modernbert": "ModernBert"}
 
-# The defaults are those of `ModernBertConfig`, which are those of transformers and of ModernBERT-base.
+# The defaults of `ModernBertConfig` are those of transformers and of ModernBERT-base.
 DEFAULTS: dict = {}
 DERIVED: dict = {}
 CLASS_DEFAULTS: dict = {"modernbert": {"classifier_dropout": 0.0}}
@@ -45,7 +45,7 @@ CONFIG = (
     ("local_attention", "local_attention"),
 )
 
-# Read here after `in_one_spelling`, written by `further_keys`.
+# Keys that are read after `in_one_spelling`, and written by `further_keys`.
 _SPELLED = ("global_attn_every_n_layers", "layer_types", "global_rope_theta", "local_rope_theta")
 ALIASES: tuple = tuple((key, key) for key in _SPELLED)
 FIXED: tuple = (
@@ -58,14 +58,14 @@ FIXED: tuple = (
 
 
 def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
-    """The values of a config.json with `layer_types` only if they have no period, and thetas instead of `rope_parameters`.
+    """The values of a config.json with `layer_types` only if they are not periodic, and thetas instead of `rope_parameters`.
 
     Args:
         values: the dictionary in the file.
         where: the file, for errors.
 
     Raises:
-        ValueError: rotary positions of another kind, or a width of heads that is not hidden_size / num_attention_heads.
+        ValueError: rotary positions of another kind, or a head width other than hidden_size / num_attention_heads.
     """
     values = dict(values)
     rotary = values.pop("rope_parameters", None) or {}
@@ -98,7 +98,7 @@ def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
 
 
 def further_keys(config: Any) -> dict[str, Any]:
-    """What config.json says besides `CONFIG`, in both spellings.
+    """Keys of config.json besides `CONFIG`, in both spellings.
 
     Args:
         config: a `ModernBertConfig`.
@@ -114,7 +114,7 @@ def further_keys(config: Any) -> dict[str, Any]:
     }
 
 
-# All heads go through the transform of the MLM head.
+# All heads read the output of the MLM head's transform.
 _TRANSFORM = {
     dense("MLM-Dense", bias=False): "head.dense",
     optional(Module(("MLM-Dense",), ("bias",))): "head.dense",

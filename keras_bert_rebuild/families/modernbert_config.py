@@ -1,4 +1,4 @@
-"""The config of ModernBERT and the anatomy that it describes."""
+"""The config of ModernBERT and its anatomy."""
 
 import math
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from keras_bert_rebuild.families.rotary_fields import check_rotary
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.limits import limit
 
-# Whether a layer sees every token or those within a window.
+# Whether a layer has full attention or attention within a window.
 LAYER_TYPES = GLOBAL, LOCAL = "full_attention", "sliding_attention"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModernBertConfig(BertConfig, families=("modernbert",)):
-    """BERT's fields, and ModernBERT's own. The defaults are ModernBERT-base.
+    """The fields of BERT and of ModernBERT. The defaults are ModernBERT-base.
 
-    `hidden_dropout_prob` drops the embedding after its norm, `attention_probs_dropout_prob` the probabilities and the outputs of
-    attention, and `mlm_act` is the activation of the transform that all heads go through.
+    `hidden_dropout_prob` is the dropout rate of the embedding after its norm, `attention_probs_dropout_prob` that of attention
+    probabilities and outputs, and `mlm_act` the activation of the transform that all heads read.
 
     Reference: Warner et al., 2024, section 2.1 (https://arxiv.org/abs/2412.13663).
 
@@ -46,7 +46,7 @@ class ModernBertConfig(BertConfig, families=("modernbert",)):
     pad_token_id: int = 50283
 
     mlp_dropout: float = 0.0
-    """Rate at which the gated values between the two layers of the feed-forward half are dropped in training."""
+    """Dropout rate of the gated values between the two layers of the feed-forward network."""
 
     norm_bias: bool = False
     """Whether norms have biases."""
@@ -55,31 +55,31 @@ class ModernBertConfig(BertConfig, families=("modernbert",)):
     """Whether queries, keys, values and the attention output have biases."""
 
     mlp_bias: bool = False
-    """Whether the feed-forward half has biases."""
+    """Whether feed-forward layers have biases."""
 
     classifier_bias: bool = False
-    """Whether the dense layer that all heads go through has a bias."""
+    """Whether the transform that all heads read has a bias."""
 
     decoder_bias: bool = True
-    """Whether every token of the vocabulary has a bias in the MLM head."""
+    """Whether the MLM head has a bias for every token of the vocabulary."""
 
     classifier_pooling: str = "cls"
-    """What heads for whole texts read: "cls", the first token, or "mean", the mean over the tokens."""
+    """What text heads read: "cls", the first token, or "mean", the mean over the tokens."""
 
     local_attention: int = 128
-    """Width of the windows: a token sees half of it on either side."""
+    """Width of the windows: a token attends to half of it on either side."""
 
     global_attn_every_n_layers: int = 3
-    """Layers whose number, from 0, is a multiple of this see every token; the others see a window."""
+    """Layers whose index, from 0, is a multiple of this have full attention; the others have windows."""
 
     layer_types: Sequence[str] | None = None
-    """"full_attention" or "sliding_attention" for every layer; None for those of `global_attn_every_n_layers`."""
+    """"full_attention" or "sliding_attention" for every layer; None to derive them from `global_attn_every_n_layers`."""
 
     global_rope_theta: float = 160_000.0
-    """Base of the rotary positions of layers that see every token."""
+    """Base of the rotary positions of layers with full attention."""
 
     local_rope_theta: float = 10_000.0
-    """That of layers that see a window."""
+    """Base of the rotary positions of layers with windows."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,7 +110,7 @@ class ModernBertConfig(BertConfig, families=("modernbert",)):
         return tuple(LOCAL if i % self.global_attn_every_n_layers else GLOBAL for i in range(self.num_hidden_layers))
 
     def encoder(self) -> Encoder:
-        """The anatomy: blocks that normalise before they add, gates, rotary positions, windows, and a final norm.
+        """The anatomy: pre-norm blocks with gates, rotary positions and windows, and a final norm.
 
         Reference: Su et al., 2021 (https://arxiv.org/abs/2104.09864), rotary positions; Beltagy et al., 2020, section 3.1
         (https://arxiv.org/abs/2004.05150), windows; Shazeer, 2020 (https://arxiv.org/abs/2002.05202), gates; Xiong et al., 2020

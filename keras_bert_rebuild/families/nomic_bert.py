@@ -1,7 +1,7 @@
-"""Nomic BERT: BERT with rotary positions, SwiGLU and no biases but those of norms and heads.
+"""Nomic BERT: BERT with rotary positions, SwiGLU and no biases except in norms and heads.
 
 Reference: Nussbaum et al., 2024, section 3 (https://arxiv.org/abs/2402.01613). Both spellings of its config are read: that of its own
-code, `n_embd` and so on, and that of transformers, which is written.
+code (`n_embd` and so on) and that of transformers, which is also written.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ MODEL_TYPES = {"nomic_bert": "NomicBert"}
 
 @dataclass(frozen=True, kw_only=True)
 class NomicBertConfig(rotary_bert.RotaryBertConfig, families=tuple(MODEL_TYPES)):
-    """BERT's fields, and those of rotary positions. The defaults are those of transformers.
+    """The fields of BERT and of rotary positions. The defaults are those of transformers.
 
     Example:
 
@@ -64,7 +64,7 @@ FIXED: tuple = (
     ("scale_attn_by_inverse_layer_idx", False),
 )
 
-# The keys of Nomic's own code, and those of transformers.
+# Keys of Nomic's own code to those of transformers.
 _SPELLED = {
     "n_embd": "hidden_size",
     "n_head": "num_attention_heads",
@@ -77,24 +77,24 @@ _SPELLED = {
     "rotary_emb_base": "rope_theta",
 }
 
-# Without these a file of that code would mean another architecture or no known one.
+# Without these, a file of that code would describe another or an unknown architecture.
 _NEEDED = ("vocab_size", *_SPELLED, "activation_function", "rotary_emb_fraction", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
 
-# The functions of its gates.
+# Activations of its gates.
 _GATES = {"swiglu": "silu", "geglu": "gelu", "glu": "sigmoid"}
 
 
 def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
-    """The values of a config.json of either spelling in that of transformers.
+    """The values of a config.json of either spelling in the spelling of transformers.
 
-    A `rotary_scaling_factor` changes nothing for texts of up to `max_trained_positions`, so the model is read with these.
+    A `rotary_scaling_factor` has no effect up to `max_trained_positions`, so that is the maximum length of the model that is read.
 
     Args:
         values: the dictionary in the file.
         where: the file, for errors.
 
     Raises:
-        ValueError: a file of Nomic's own code lacks a key, contradicts itself or has no gate, or see `with_rotary_values`.
+        ValueError: a file of Nomic's own code lacks a key, is inconsistent or has no gate; also see `with_rotary_values`.
     """
     if _SPELLED.keys() & values.keys():
         values = _of_own_code(dict(values), where)
@@ -104,7 +104,7 @@ def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
 def _of_own_code(values, where):
     missing = [key for key in _NEEDED if key not in values]
     if missing:
-        raise ValueError(f"{where} must have the keys of Nomic's own code if it has one of them; {', '.join(missing)} is missing.")
+        raise ValueError(f"{where} must have all keys of Nomic's own code if it has one of them; {', '.join(missing)} is missing.")
     other = [key for key, ours in _SPELLED.items() if values.get(ours) not in (None, values[key])]
     if other:
         raise ValueError(
@@ -130,7 +130,7 @@ def _of_own_code(values, where):
 
 
 def problem_of(values: Mapping[str, Any]) -> str | None:
-    """What of a config.json means another architecture and is in no table; None if nothing does.
+    """Why a config.json describes another architecture, if no table covers that; None if it does not.
 
     Args:
         values: the dictionary in the file, in the spelling of transformers.
@@ -138,7 +138,7 @@ def problem_of(values: Mapping[str, Any]) -> str | None:
     every = values.get("moe_every_n_layers")
     if every is None or (isinstance(every, int) and every <= 0):
         return None
-    return f"moe_every_n_layers must be 0, since layers of several experts are not implemented; got {every!r:.80}"
+    return f"moe_every_n_layers must be 0, since mixtures of experts are not supported; got {every!r:.80}"
 
 
 further_keys = rotary_bert.rotary_keys
@@ -165,7 +165,7 @@ HUGGINGFACE = PYTORCH.table(
             ours.GATE: "mlp.fc12",
             ours.OUTPUT: "mlp.fc2",
             ours.OUTPUT_NORM: "norm2",
-            # Under transformers' names in memory.
+            # Names of transformers in memory.
             tied(ours.QUERY): "attn.q_proj",
             tied(ours.KEY): "attn.k_proj",
             tied(ours.VALUE): "attn.v_proj",
@@ -175,7 +175,7 @@ HUGGINGFACE = PYTORCH.table(
         "mlm": {
             ours.MLM_DENSE: f"{_MLM}.transform.dense",
             norm("MLM-Norm"): f"{_MLM}.transform.layer_norm",
-            # Nomic's own code has it as that of the decoder alone.
+            # Nomic's own code stores it only as the bias of the decoder.
             optional(ours.MLM_BIAS): _MLM,
             tied(ours.MLM_BIAS): f"{_MLM}.decoder",
             tied(ours.TOKEN): f"{_MLM}.decoder",

@@ -1,4 +1,4 @@
-"""RoBERTa and XLM-RoBERTa: BERT without next sentence prediction, whose positions begin after the id of padding.
+"""RoBERTa and XLM-RoBERTa: BERT without next-sentence prediction, with positions that start after the padding id.
 
 Reference: Liu et al., 2019 (https://arxiv.org/abs/1907.11692); Conneau et al., 2020 (https://arxiv.org/abs/1911.02116); names as in
 Hugging Face's files.
@@ -21,7 +21,7 @@ DEFAULTS: dict = {
     "dropout_before_pooler": True,
 }
 
-# The defaults of the config classes are BERT's sizes and epsilon, which no released model has.
+# The config classes default to BERT's sizes and epsilon, which no released model has.
 _LIKE_BERT = {"hidden_act": "gelu_erf", "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
 CLASS_DEFAULTS: dict = {
     "roberta": _LIKE_BERT,
@@ -49,7 +49,7 @@ HUGGINGFACE = PYTORCH.table(
             tied(ours.TOKEN): "lm_head.decoder",
         },
         **shared_heads(POOLED),
-        # Two layers of its own; multiple choice has BERT's pooler and one layer.
+        # A head of two layers; multiple choice has BERT's pooler and one layer.
         "classification": {ours.POOLER: "classifier.dense", ours.CLASSIFICATION: "classifier.out_proj"},
     },
     prefix="roberta.",

@@ -1,4 +1,4 @@
-"""BERTs with rotary positions and a gate: what the families of Nomic and GTE have in common."""
+"""BERT with rotary positions and gates: what the Nomic and GTE families share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,22 +10,22 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families.rotary_fields import check_rotary
 from keras_bert_rebuild.files.finite import is_number
 
-# The largest number that positions are divided by.
+# Maximum factor that positions are divided by.
 MAX_FACTOR = 1e6
 
-# Read here after `in_one_spelling`, written by `rotary_keys`.
+# Keys that are read after `in_one_spelling`, and written by `rotary_keys`.
 ALIASES: tuple = (("rope_theta", "rope_theta"), ("rope_factor", "rope_factor"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RotaryBertConfig(BertConfig):
-    """BERT's fields, and those of rotary positions."""
+    """The fields of BERT and of rotary positions."""
 
     rope_theta: float = 10_000.0
     """Base of the rotary positions."""
 
     rope_factor: float = 1.0
-    """What positions are divided by before they rotate."""
+    """Linear scaling factor: positions are divided by it before the rotation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,13 +38,12 @@ class RotaryBertConfig(BertConfig):
 
 
 def rotary_encoder(config: RotaryBertConfig, *, biased: bool, inner_dropout: float) -> Encoder:
-    """The anatomy: BERT's blocks with rotary positions for a table of positions, and with gates.
+    """The anatomy: BERT's blocks with rotary positions instead of a position table, and with gates.
 
     Args:
-        config: its config.
-        biased: whether the four projections of attention and the output of the feed-forward half have biases; its other layers
-            have none.
-        inner_dropout: rate at which gated values are dropped in training.
+        config: the config.
+        biased: whether attention projections and feed-forward outputs have biases; the other layers have none.
+        inner_dropout: dropout rate of gated values.
 
     Reference: Su et al., 2021 (https://arxiv.org/abs/2104.09864), rotary positions; Shazeer, 2020
     (https://arxiv.org/abs/2002.05202), gates.
@@ -71,25 +70,25 @@ def with_rotary_values(
     theta: float,
     kinds: tuple[str, ...] = ("linear",),
 ) -> dict[str, Any]:
-    """The values of a config.json with `rope_theta` and `rope_factor` for every spelling of rotary positions.
+    """The values of a config.json, with `rope_theta` and `rope_factor` for every spelling of rotary positions.
 
-    Positions of the type "linear" are divided by `factor`. The type "ntk" of GTE's own code multiplies the base by `factor` and
-    divides positions by factor^(2 / width of a head), at every length.
+    Type "linear" divides positions by `factor`. Type "ntk" of GTE's own code multiplies the base by `factor` and divides positions
+    by factor^(2 / head width), at every length.
 
     Args:
         values: the dictionary in the file.
-        config: the class with the defaults of sizes that the file does not give.
+        config: the config class, with defaults for sizes that are missing in the file.
         where: the file, for errors.
         theta: the base if the file gives none.
-        kinds: the types besides "default" that the family has.
+        kinds: the types that the family supports besides "default".
 
     Raises:
-        ValueError: rotary positions of another kind, or a width of heads that is not hidden_size / num_attention_heads.
+        ValueError: rotary positions of another kind, or a head width other than hidden_size / num_attention_heads.
     """
     values = dict(values)
     given = [values.pop(key, None) or {} for key in ("rope_scaling", "rope_parameters")]
     if any(not isinstance(each, dict) for each in given) or (all(given) and given[0] != given[1]):
-        raise ValueError(f"{where}: rope_parameters must be an object, and rope_scaling the same or none; got {given!r:.80}.")
+        raise ValueError(f"{where}: rope_parameters must be an object, and rope_scaling equal or missing; got {given!r:.80}.")
     rotary = given[0] or given[1]
     sizes = [values.get(key) or getattr(config, key) for key in ("hidden_size", "num_attention_heads")]
     known = all(type(size) is int and size > 0 for size in sizes)
@@ -111,7 +110,7 @@ def with_rotary_values(
 
 
 def rotary_keys(config: RotaryBertConfig) -> dict[str, Any]:
-    """What config.json says of rotary positions.
+    """The keys of config.json for rotary positions.
 
     Args:
         config: its config.

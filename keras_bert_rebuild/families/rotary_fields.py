@@ -1,22 +1,21 @@
-"""What configs with rotary positions have in common: the bases of their angles, and the fields that they do not have."""
+"""Checks for configs with rotary positions: bases of angles, and fields that must not be set."""
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
 
-# The largest base of angles; those in use are below 10 million.
+# Maximum base of angles; those in use are below 10 million.
 MAX_THETA = 1e12
 
 
 def check_rotary(config: BertConfig, thetas: tuple[str, ...]) -> None:
-    """Refuse values that rotary positions cannot have, and make the bases floats.
+    """Refuse invalid values for rotary positions, and convert the bases to floats.
 
     Args:
         config: a config in its `__post_init__`.
         thetas: the names of its fields that are bases.
 
     Raises:
-        ValueError: a base is no number or too large, a field is set that belongs to other positions or tables, or a head has an
-            odd width.
+        ValueError: a base is not a number or too large, a field of other positions or tables is set, or the head width is odd.
     """
     for name in thetas:
         value = getattr(config, name)

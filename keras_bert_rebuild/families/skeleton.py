@@ -1,4 +1,4 @@
-"""The modules of our graph that formats have names for: every name table gives names to a selection of them."""
+"""Modules of our graph that formats name: every name table has a selection of them."""
 
 from keras_bert_rebuild.checkpoints.modules import Module, dense, embedding, fused, norm
 

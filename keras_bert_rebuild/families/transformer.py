@@ -1,4 +1,4 @@
-"""The encoder of the Transformer: scaled embeddings, sinusoidal positions, blocks that normalise after they add, relu.
+"""The encoder of the Transformer: scaled embeddings, sinusoidal positions, post-norm blocks, ReLU.
 
 Reference: Vaswani et al., 2017, sections 3 and 5.4 (https://arxiv.org/abs/1706.03762).
 """
@@ -17,13 +17,12 @@ FAMILY = "transformer"
 class TransformerConfig(BertConfig, families=(FAMILY,)):
     """The encoder of the Transformer, with `build_model`. The defaults are the paper's base model.
 
-    The vector of a token is multiplied by the square root of its width (section 3.4), and sines and cosines of its position are added
-    (section 3.5). That sum is dropped out (section 5.4) and goes to the first block without a norm. Dropout of a sub-layer, the sum
-    and the norm are those of BERT (section 3.1). The four projections of attention have no biases (section 3.2.2), the two layers of
-    the feed-forward half do (section 3.3).
+    Token vectors are multiplied by the square root of their width (section 3.4), and sinusoidal positions are added (section 3.5).
+    The sum has dropout (section 5.4) and no norm. Dropout, residual and norm of each sub-layer are those of BERT (section 3.1). The
+    four projections of attention have no biases (section 3.2.2), the two feed-forward layers have (section 3.3).
 
-    The paper has no segments, no padding, no initializer and no epsilon: padding is recognised as in BERT, kernels start from Glorot's
-    uniform distribution, and the epsilon is that of the paper's own program, tensor2tensor. Heads are those of BERT.
+    The paper does not specify segments, padding, initializers and epsilon: padding is recognised as in BERT, kernels use Glorot's
+    uniform initializer, and epsilon is that of the paper's own code, tensor2tensor. Heads are those of BERT.
 
     Example:
 
@@ -36,7 +35,7 @@ class TransformerConfig(BertConfig, families=(FAMILY,)):
     family: str = FAMILY
 
     vocab_size: int = 37000
-    """Tokens of the vocabulary that source and target share, section 5.1."""
+    """Size of the vocabulary that source and target share, section 5.1."""
 
     hidden_size: int = 512
     """d_model."""
@@ -45,7 +44,7 @@ class TransformerConfig(BertConfig, families=(FAMILY,)):
     """N."""
 
     num_attention_heads: int = 8
-    """h; a head is d_k = d_v = d_model / h wide."""
+    """h; the width of a head is d_k = d_v = d_model / h."""
 
     intermediate_size: int = 2048
     """d_ff."""
@@ -57,20 +56,20 @@ class TransformerConfig(BertConfig, families=(FAMILY,)):
     layer_norm_eps: float = 1e-6
 
     max_position_embeddings: int = 512
-    """The tokens that texts are cut to. No weight depends on it: a model built without `seq_len` takes any length."""
+    """Number of tokens that texts are truncated to. No weight depends on it: without `seq_len`, a model takes any length."""
 
     attention_bias: bool = False
-    """Whether queries, keys, values and the output of attention have biases, as in torch's `TransformerEncoderLayer`."""
+    """Whether the projections of attention have biases, as in torch's `TransformerEncoderLayer`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.position_offset:
-            raise ValueError(f"position_offset must be 0, since positions are computed from 0 on; got {self.position_offset}.")
+            raise ValueError(f"position_offset must be 0, since positions are computed from 0; got {self.position_offset}.")
         if not isinstance(self.attention_bias, bool):
             raise ValueError(f"attention_bias must be True or False; got {self.attention_bias!r:.80}.")
 
     def encoder(self) -> Encoder:
-        """BERT's anatomy with what differs."""
+        """The anatomy: BERT's, with the differences."""
         bert = bert_encoder(self)
         positions = Positions("sinusoidal", self.max_position_embeddings)
         return replace(

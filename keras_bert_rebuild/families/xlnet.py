@@ -1,4 +1,4 @@
-"""XLNet: attention that compares contents, computed distances and segments, with a bias for each; the class token comes last.
+"""XLNet: relative attention with sinusoidal distances and segment terms, each with a learned bias; the class token comes last.
 
 Reference: Yang et al., 2019 (https://arxiv.org/abs/1906.08237); Dai et al., 2019 (https://arxiv.org/abs/1901.02860), for the
 attention; names as in Hugging Face's files and in zihangdai/xlnet.
@@ -18,11 +18,11 @@ from keras_bert_rebuild.families.xlnet_config import XLNetConfig
 
 MODEL_TYPES = {"xlnet": "XLNet"}
 
-# Classes of Hugging Face whose names end in another way than those of other families.
+# Hugging Face classes whose suffixes differ from those of other families.
 SUFFIXES = {("mlm",): "LMHeadModel", ("question_answering",): "ForQuestionAnsweringSimple"}
 
 
-# Those of XLNet-large are in the class.
+# The sizes of XLNet-large are the defaults of the class.
 DEFAULTS: dict = {}
 DERIVED: dict = {}
 CLASS_DEFAULTS: dict = {"xlnet": {"classifier_dropout": 0.1}}
@@ -71,12 +71,12 @@ GOOGLE_CONFIG = (("vocab_size", "n_token"), *_SIZES)
 
 
 def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
-    """The values of a `config.json` in which memories of any length are 0, and not null, which a missing key would also give."""
+    """The values of a `config.json` with 0 for unlimited memory instead of null, which is the same as a missing key."""
     return {**values, **({"mem_len": 0} if "mem_len" in values and values["mem_len"] is None else {})}
 
 
 def problem_of(values: Mapping[str, Any]) -> str | None:
-    """What of a config file means another architecture and is no field of the config; None if nothing does."""
+    """Why a config file describes another architecture, if no field covers that; None if it does not."""
     names = values.get("architectures")
     if isinstance(names, list) and "XLNetForQuestionAnswering" in names:
         return (
@@ -92,7 +92,7 @@ def problem_of(values: Mapping[str, Any]) -> str | None:
 
 
 def further_keys(config: XLNetConfig) -> dict[str, Any]:
-    """What `config.json` says besides `CONFIG`: the width of a head, null for memories without limit, and our own limit of texts, for
+    """Keys of `config.json` besides `CONFIG`: the head width, null for unlimited memory, and our own maximum length of texts, for
     which there is no other key."""
     limit = config.max_position_embeddings
     own = {} if limit == XLNetConfig.max_position_embeddings else {"longest_text": limit}
@@ -110,12 +110,12 @@ PROJECTIONS = {
 OUTPUT = dense(ours.ATTENTION_OUTPUT.layers[0], bias=False)
 FEED_FORWARD = {ours.INTERMEDIATE: "layer_1", ours.OUTPUT: "layer_2"}
 
-# The names of vectors in both formats.
+# The names of bias vectors in both formats.
 _VECTORS = {"content_bias": "r_w_bias", "position_bias": "r_r_bias", "segment_bias": "r_s_bias", "segment_embeddings": "seg_embed"}
 
 
 def _heads(summary):
-    """The heads in Hugging Face's files."""
+    """The heads in Hugging Face files."""
     return {
         "mlm": {ours.MLM_BIAS: "lm_loss", tied(ours.TOKEN): "lm_loss"},
         "classification": {**summary, ours.CLASSIFICATION: "logits_proj"},
@@ -128,7 +128,7 @@ def _heads(summary):
 
 @functools.cache
 def _huggingface(heads):
-    """The names in Hugging Face's files, whose arrays have an axis of this number of heads."""
+    """The names in Hugging Face files, whose arrays have an axis of this many heads."""
     per_head = Naming(
         {"kernel": "", "vector": "", **_VECTORS},
         {"kernel": f"heads:{heads}", "vector": "heads:1", **dict.fromkeys(_VECTORS, f"heads:{heads}")},
@@ -148,17 +148,17 @@ def _huggingface(heads):
     )
 
 
-# For what does not depend on the config: which heads there are.
+# For what does not depend on the config, such as which heads exist.
 HUGGINGFACE = _huggingface(1)
 
 
 def table_of(config: XLNetConfig) -> NameTable:
-    """The `NameTable` of a config: arrays have an axis of its heads."""
+    """The `NameTable` of a config, whose arrays have an axis of heads."""
     return _huggingface(config.num_attention_heads)
 
 
 def google_table_of(config: XLNetConfig) -> NameTable:
-    """The names in Google's checkpoint, to read it: biases and vectors of segments are stacked over the layers."""
+    """The names in Google's checkpoint, for reading only: biases and segment vectors of all layers are stacked."""
     heads, layers = config.num_attention_heads, range(1, config.num_hidden_layers + 1)
     endings = {
         "kernel": "/kernel",
@@ -192,5 +192,5 @@ def google_table_of(config: XLNetConfig) -> NameTable:
 
 _BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
 
-# Parameters of the encoder with its query vector.
+# Parameters of the encoder, including its query vector.
 SIZES: tuple = (("xlnet-large-cased", {}, 360_268_800), ("xlnet-base-cased", _BASE, 116_718_336))

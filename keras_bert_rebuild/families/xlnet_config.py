@@ -1,4 +1,4 @@
-"""The config of XLNet, and the encoder that it describes."""
+"""The config of XLNet and its anatomy."""
 
 from dataclasses import dataclass, replace
 
@@ -10,13 +10,13 @@ from keras_bert_rebuild.config import BertConfig
 
 @dataclass(frozen=True, kw_only=True)
 class XLNetConfig(BertConfig, families=("xlnet",)):
-    """BERT's fields, and XLNet's own under the names of its `config.json`. The defaults are XLNet-large.
+    """The fields of BERT, and those of XLNet under their names in `config.json`. The defaults are XLNet-large.
 
-    The model is the content stream: every token sees every other, as in fine-tuning. Segments are only compared, so that their ids
-    may be any numbers; the tokenizer gives 0 and 1 to the texts and 2 to the class token.
+    The model is the content stream with full attention, as in fine-tuning. Segments are only compared with each other, so their ids
+    may be any integers; the tokenizer gives 0 and 1 to the texts and 2 to the class token.
 
-    In training `classifier_dropout` is the one dropout before the last layer of a head; transformers also drops from the output of
-    the last block.
+    In training, `classifier_dropout` is the only dropout before the last layer of a head; transformers also applies dropout to the
+    output of the last block.
     """
 
     family: str = "xlnet"
@@ -30,23 +30,23 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
     pad_token_id: int = 5
 
     type_vocab_size: int = 3
-    """Segments of the tokenizer: two texts and the class token. There is no table of them."""
+    """Number of segments of the tokenizer: two texts and the class token. There is no segment table."""
 
     max_position_embeddings: int = 512
-    """The tokens that texts are cut to. No weight depends on it: a model built without `seq_len` takes any length."""
+    """Number of tokens that texts are truncated to. No weight depends on it: without `seq_len`, a model takes any length."""
 
     clamp_len: int = -1
-    """The distance from which on all are one; below 1 for none."""
+    """The distance beyond which distances are clipped; below 1 for no limit."""
 
     mem_len: int | None = 512
-    """Tokens whose vectors `run_with_memories` returns as memories for the next segment of a text; None or 0 for all of them. A
-    call of the model, which has no memories, does not depend on it."""
+    """Number of tokens whose vectors `run_with_memories` caches for the next segment of a text; None or 0 for all. It does not
+    affect calls of the model, which have no memories."""
 
     reuse_len: int | None = None
-    """Tokens of a segment that may become memories; None or 0 for all."""
+    """Number of tokens of a segment that may be cached; None or 0 for all."""
 
     use_mems_eval: bool = True
-    """Whether other libraries return memories in prediction."""
+    """Whether other libraries return memories in inference."""
 
     use_mems_train: bool = False
     """Whether other libraries return memories in training."""
@@ -79,13 +79,13 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
         }
         for name, value in fixed.items():
             if getattr(self, name) != value:
-                return f"{name} must be {value}, as XLNet has no other; got {getattr(self, name)!r:.80}"
+                return f"{name} must be {value}, the only value for XLNet; got {getattr(self, name)!r:.80}"
         if self.hidden_size % 2:
             return f"hidden_size must be even, half for sines and half for cosines of distances; got {self.hidden_size}"
         return None
 
     def encoder(self) -> Encoder:
-        """BERT's anatomy with what differs."""
+        """The anatomy: BERT's, with the differences."""
         bert = bert_encoder(self)
         relative = Positions(
             "relative",

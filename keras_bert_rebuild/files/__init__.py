@@ -1,1 +1,1 @@
-"""Files and folders that are written completely or not at all: names, limits, locks."""
+"""Atomic files and folders; their kinds, limits and locks."""

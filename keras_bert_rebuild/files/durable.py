@@ -1,4 +1,4 @@
-"""Files that are on the disk as soon as they have their names."""
+"""Atomic files: a file gets its name only when its content is on disk."""
 
 import contextlib
 import errno
@@ -15,7 +15,7 @@ _WORDS = f"{os.strerror(errno.ENOSPC)} while writing"
 
 
 def sync_path(path):
-    """Wait until a closed file, or the names in a folder where the system can open one at all, are on the disk."""
+    """Flush a closed file, or the entries of a folder if the system can open folders, to disk."""
     is_folder = os.path.isdir(path)
     if is_folder and not hasattr(os, "O_DIRECTORY"):
         return
@@ -28,32 +28,32 @@ def sync_path(path):
 
 
 def write_file(path, write, claimed=False):
-    """Write a file under a temporary name and rename it, so that it is complete, as it was, or absent.
+    """Write a file under a temporary name and rename it, so that readers see the old file, the new one or none.
 
     Args:
         path: the path of the file.
-        write: a function of a binary file.
-        claimed: whether the caller holds a lock that keeps other writers out; then no other lock is taken.
+        write: a function that writes to a binary file.
+        claimed: whether the caller holds the lock of the path; then no further lock is taken.
 
     Raises:
-        BusyError: another run is writing it.
-        OSError: the file cannot be written; the error names a full disk.
+        BusyError: another run is writing the file.
+        OSError: writing fails; a full disk is reported as such.
     """
     with written_file(path, claimed) as file:
         write(file)
 
 
 def write_text(path, text, claimed=False):
-    r"""The same for text, in UTF-8; a lone surrogate, as in a name that is not UTF-8, becomes `\udc80`."""
+    r"""`write_file` for text, in UTF-8; a lone surrogate, as in a name that is not UTF-8, becomes `\udc80`."""
     write_file(path, lambda file: file.write(text.encode("utf-8", "backslashreplace")), claimed)
 
 
 @contextlib.contextmanager
 def written_file(path, claimed=False):
-    """Yield a binary file that is moved to its path in the end; after an error nothing has changed.
+    """Yield a binary file that is renamed to its path at the end; after an error nothing has changed.
 
-    Until then it has a new and unique name, so that no existing link is followed and no other writer writes into it. While it is
-    written the path is locked, unless it is `claimed`, and what killed runs left next to it is removed.
+    It has a new, unique name until then, so that no existing link is followed and no other writer interferes. Meanwhile the path is
+    locked, unless `claimed`, and leftovers of killed runs next to it are removed.
     """
     path = Path(path)
     with _alone(path, claimed):
@@ -69,7 +69,7 @@ def written_file(path, claimed=False):
 
 @contextlib.contextmanager
 def written_path(path, claimed=False):
-    """The same for what writes to a path: yield one of the same name, in a new folder that a kill may leave behind, empty."""
+    """The same for code that writes to a path: yields a path of that name in a new folder, which a kill may leave empty."""
     path = Path(path)
     with _alone(path, claimed):
         folder = partial_folder(path)
@@ -100,12 +100,12 @@ def _take_place(partial, path):
 
 @contextlib.contextmanager
 def naming_full_disk(path):
-    """Name a full disk in the error, and what was being written."""
+    """Add to an error that the disk is full, and what was being written."""
     try:
         yield
     except OSError as error:
         words = str(error)
-        if _WORDS in words:  # an inner call has named what was being written
+        if _WORDS in words:  # an inner call has already added it
             raise
         if error.errno in FULL or "No space left" in words:  # libraries report it only in the message
             raise OSError(errno.ENOSPC, f"{_WORDS} {path}") from error
@@ -118,7 +118,7 @@ def partial_folder(path):
 
 
 def remove_leftovers(path):
-    """Remove what killed writers of a path left next to it; the caller holds its lock, so that no writer of it is running."""
+    """Remove what killed writers of a path left next to it; the caller holds its lock, so no writer is running."""
     ours = re.compile(re.escape(_prefix(path)) + r"[a-z0-9_]{8}\.writing")
     for entry in os.scandir(Path(path).parent):
         if ours.fullmatch(entry.name):
@@ -134,7 +134,7 @@ def _prefix(path):
 
 
 def _mode(path):
-    """The permissions of the file that is replaced, or those of new files."""
+    """The permissions of the file that is replaced, or the default for new files."""
     try:
         return os.stat(path).st_mode & 0o777
     except OSError:
@@ -142,7 +142,7 @@ def _mode(path):
 
 
 def umask():
-    """The permissions that new files of this process do not get."""
+    """The process's umask: the permissions that its new files do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all: written next to its target and swapped in, or into a run's own folder."""
+"""Atomic folders: written next to the target and swapped in, or moved into a run's own folder."""
 
 import contextlib
 import ctypes
@@ -21,7 +21,7 @@ def exchange(one, other):
     """Exchange the names of two files or folders of one file system, atomically.
 
     Returns:
-        Whether it was done: not every system and file system can.
+        Whether it succeeded: not all systems and file systems support it.
 
     Raises:
         OSError: it is not permitted.
@@ -46,22 +46,22 @@ def exchange(one, other):
 def written_folder(path, replaced=()):
     """Write a folder under a temporary name and swap it in at the end.
 
-    Everything is on the disk before the swap, and the swap is one step where the system has one (Linux, macOS). Elsewhere it is two
-    renames; a kill between them leaves the old folder under the name that `folder_aside` returns, and the next writer restores it.
+    The new folder is on disk before the swap, which is atomic on Linux and macOS. Elsewhere it is two renames; a kill between them
+    leaves the old folder under the name that `folder_aside` returns, and the next writer restores it.
 
     Args:
-        path: the path of the folder; other contents of a folder of that name are carried over...
-        replaced: ...except files and folders of these names, patterns with `*`, which would be read together with the new ones.
+        path: path of the folder; other contents of an existing folder of that name are carried over...
+        replaced: ...except files and folders that match these patterns (with `*`), which belong to the replaced content.
 
     Yields:
-        The path to write to. After an error it is removed, and `path` is as it was.
+        The path to write to. After an error it is removed, and `path` is unchanged.
 
     Raises:
         ValueError: `path` is a file.
-        BusyError: another run is writing it.
-        OSError: the folder cannot be written; the error names a full disk.
+        BusyError: another run is writing the folder.
+        OSError: writing fails; a full disk is reported as such.
     """
-    path = Path(os.path.realpath(path))  # the target of a link is swapped, not the link
+    path = Path(os.path.realpath(path))  # swap the target of a link, not the link
     if path.exists() and not path.is_dir():
         raise ValueError(f"expected a folder to write to; {path} is a file.")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,13 +82,13 @@ def written_folder(path, replaced=()):
 
 
 def folder_aside(path):
-    """The name that the old folder at a path has between the two renames of a swap."""
+    """The name of the old folder between the two renames of a swap."""
     path = Path(os.path.realpath(path))
     return path.with_name(f".{short_name(path.name)}.replaced")
 
 
 def put_back(path):
-    """Undo the first of two renames if a kill prevented the second; the caller holds the lock of the path."""
+    """Undo the first of the two renames if a kill prevented the second; the caller holds the lock of the path."""
     aside = folder_aside(path)
     if aside.is_dir() and not aside.is_symlink():
         if path.exists():
@@ -98,7 +98,7 @@ def put_back(path):
 
 
 def sync_tree(path):
-    """Wait until a folder and all that is in it are on the disk."""
+    """Flush a folder and everything in it to disk."""
     for folder, _, files in os.walk(path):
         for name in files:
             file = os.path.join(folder, name)
@@ -108,7 +108,7 @@ def sync_tree(path):
 
 
 def _carry_over(path, partial, replaced):
-    """Link the other contents of the old folder into the new one; they are copied only where links are not possible."""
+    """Hard-link the other contents of the old folder into the new one, or copy them if links are not supported."""
     written = {entry.name for entry in os.scandir(partial)}
     for entry in os.scandir(path):
         if entry.name in written or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in replaced):
@@ -128,7 +128,7 @@ def _link(source, target, *, follow_symlinks=True):
         return
     try:
         os.link(source, target)
-    except OSError:  # a file system without links, or one mounted in the folder
+    except OSError:  # no hard links, or another file system mounted in the folder
         shutil.copy2(source, target)
 
 
@@ -144,19 +144,18 @@ def _swap(partial, path):
     sync_path(path.parent)
 
 
-# The names of a complete folder that has not been moved yet, and of one that is being written.
+# The name of a complete folder that has not been moved yet, and of one that is being written.
 WHOLE, PARTIAL = ".finished", ".again."
 
 
 @contextlib.contextmanager
 def written_again(folder):
-    """Yield a folder in a folder; in the end its contents replace those of the same names.
+    """Yield a temporary folder inside a folder; at the end its contents replace those of the same names.
 
     The caller holds the lock of the folder. After a kill before the end, nothing has changed; after a kill during the renames, the
-    next call of this function completes them.
-
+    next call completes them.
     Raises:
-        OSError: it cannot be written; the error names a full disk.
+        OSError: writing fails; a full disk is reported as such.
     """
     folder = Path(folder)
     settle(folder)
@@ -173,7 +172,7 @@ def written_again(folder):
 
 
 def settle(folder):
-    """Finish what a kill has interrupted: move what is complete, remove what is not."""
+    """Finish an update that a kill interrupted: move what is complete, remove what is not."""
     folder = Path(folder)
     for entry in folder.glob(f"{PARTIAL}*"):
         shutil.rmtree(entry, ignore_errors=True)
@@ -185,7 +184,7 @@ def settle(folder):
         if not entry.is_dir():
             os.replace(entry, target)
             continue
-        # No exchange: after a kill just after it, the next call could not tell the new from the old. After a kill here, it can.
+        # Renamed, not exchanged: after a kill right after an exchange, the next call could not tell new from old.
         if target.exists():
             os.rename(target, folder / f"{PARTIAL}{entry.name}.before")
         os.rename(entry, target)

@@ -1,4 +1,4 @@
-"""The kind of an output, recognised by names and first bytes: a writer replaces only its own kind."""
+"""The kind of an output, recognised by names and first bytes: a writer only replaces files of its own kind."""
 
 import fnmatch
 import json
@@ -13,10 +13,10 @@ class FileKind:
     """A kind of file."""
 
     what: str
-    """In words, such as "a page of attention"."""
+    """A description, such as "a page of attention"."""
 
     suffixes: tuple[str, ...]
-    """The suffixes that its name may have, in lower case; the suffix decides the format."""
+    """The allowed suffixes, in lower case; the suffix decides the format."""
 
     is_one: Callable[[Path], bool]
     """Whether an existing file is of this kind."""
@@ -27,13 +27,13 @@ class FolderKind:
     """A kind of folder."""
 
     what: str
-    """In words, such as "a model"."""
+    """A description, such as "a model"."""
 
     marks: tuple[str, ...]
-    """Patterns of names; any match in a folder shows that it is of this kind."""
+    """Patterns of names; a folder with any match is of this kind."""
 
     names: tuple[str, ...]
-    """Patterns of the names that its writers write; those of an earlier folder of the kind are removed."""
+    """Patterns of the names that its writers write; matches in a replaced folder are removed."""
 
 
 def _starts(*magic):
@@ -56,7 +56,7 @@ def _is_picture(path):
 
 
 def _is_vocabulary(path):
-    # One token per line, without white space in it.
+    # One token per line, without white space.
     return all(len(line.split()) <= 1 and b"\0" not in line for line in _head(path, 1 << 20).split(b"\n"))
 
 
@@ -64,7 +64,7 @@ def _is_adapters(path):
     return path.stat().st_size == 0 or b"keras_bert_rebuild.lora" in _head(path, 1 << 20)
 
 
-# Columns that answers have and training examples do not, except for scores.
+# Columns of answers that training examples do not have, except for scores.
 _OF_ANSWERS = {"probability", "probabilities", "score", "entities", "choice"}
 
 
@@ -77,7 +77,7 @@ def _is_answers(path):
         return not _OF_ANSWERS.isdisjoint(line.split("\t" if path.suffix.lower() == ".tsv" else ","))
     try:
         value = json.loads(line)
-    except (ValueError, RecursionError):  # answers by id are one long line, which is cut here
+    except (ValueError, RecursionError):  # answers by id are one long line, of which only the start was read
         return path.suffix.lower() == ".json" and line.startswith('{"') and not line.startswith('{"data"') and len(head) == 1 << 16
     if path.suffix.lower() == ".json":
         return isinstance(value, dict) and all(isinstance(answer, str) for answer in value.values())
@@ -107,7 +107,7 @@ PICTURE = FileKind("a picture", (".svg", ".png", ".pdf", ".eps", ".ps", ".jpg", 
 ATTRIBUTIONS = FileKind("attributions", (".html", ".htm", ".json"), _is_attribution)
 VECTORS = FileKind("vectors", (".npy", ".parquet"), _is_vectors)
 ANSWERS = FileKind("answers", (".jsonl", ".tsv", ".csv", ".json"), _is_answers)
-RANKING = FileKind("a run of TREC", (".tsv", ".txt", ".run", ".trec"), _is_ranking)
+RANKING = FileKind("a TREC run", (".tsv", ".txt", ".run", ".trec"), _is_ranking)
 GROUPS = FileKind("queries with negatives", (".jsonl",), _is_groups)
 VOCABULARY = FileKind("a vocabulary", (".txt", ".vocab", ""), _is_vocabulary)
 ADAPTERS = FileKind("low-rank matrices", (".safetensors",), _is_adapters)
@@ -166,7 +166,7 @@ MODEL = FolderKind(
     ),
 )
 
-# Kinds with more specific marks first: a run has a model in it, an export sometimes a config.
+# Kinds with more specific marks first: a run contains a model, an export sometimes a config.
 FOLDERS = (RUN, RECIPE, INDEX, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
 
 
@@ -177,12 +177,12 @@ def folder_kind(path):
 
 
 def visible_names(path):
-    """The names in a folder, without those of hidden files, such as locks and files of a file manager."""
+    """The names in a folder, without hidden files such as locks."""
     return sorted(name for name in os.listdir(path) if not name.startswith("."))
 
 
 def names_in_the_way(path, kind):
-    """The names in a folder that a writer of a kind would write too."""
+    """Existing names in a folder that a writer of a kind would overwrite."""
     return [name for name in visible_names(path) if _fits(name, kind.names)]
 
 

@@ -1,14 +1,14 @@
-"""Every limit on what is read from untrusted files, in one table.
+"""All limits on what is read from untrusted files, in one table.
 
-A limit is far above what files in use have, and low enough that a small file cannot demand much memory or time: what a reader
-needs is bounded by the size of the file times a small number. The page docs/security.md shows the same table.
+A limit is far above what files in use need, and low enough that a small file cannot demand much memory or time: the resources of a
+reader are bounded by the size of the file times a small number. The page docs/security.md shows the same table.
 """
 
 from typing import NamedTuple
 
 
 class Limit(NamedTuple):
-    """The maximum of something that a file may have."""
+    """A maximum of something that a file may have."""
 
     number: int
     unit: str
@@ -68,7 +68,7 @@ LIMITS = {
 
 
 def limit(name):
-    """The number of a limit."""
+    """The value of a limit."""
     return LIMITS[name].number
 
 
@@ -76,9 +76,9 @@ def check_limit(name, number, what):
     """Refuse a number above a limit.
 
     Args:
-        name: the name of the limit.
+        name: name of the limit.
         number: the number to check.
-        what: what has this number, for the error: "the header of model.safetensors".
+        what: what has this number, for the error, such as "the header of model.safetensors".
 
     Raises:
         ValueError: the number is above the limit.

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that ends with its process and names its holder."""
+"""One writer at a time: a lock that ends with its process and identifies its holder."""
 
 import contextlib
 import errno
@@ -15,20 +15,20 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-# Windows keeps others from reading what is locked, so the lock is on a byte far after the content.
+# Windows forbids others to read locked bytes, so the lock is on a byte far beyond the content.
 _BYTE = 1 << 30
 
-# The errors of a file system without locks.
+# Errors of file systems without locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 
-# How the content of a lock file begins.
+# The start of the content of a lock file.
 _BEGIN = b'{"process": '
 
-# What this process does, for errors in other processes; the command line sets its verb.
+# What this process is doing, for errors in other processes; the command line sets its verb.
 _doing = ["a program"]
 
 # The locks of this process: the process and thread that hold each, its descriptor, and how often it was acquired. A forked process
-# has a copy of this, but no lock.
+# inherits this table, but no locks.
 _held: dict[str, tuple[tuple[int, int], int, int]] = {}
 
 
@@ -37,38 +37,37 @@ class BusyError(OSError):
 
 
 def now_doing(what):
-    """Set what this process does, such as "`keras-bert embed`", for the errors of processes that it keeps waiting."""
+    """Set what this process is doing, such as "`keras-bert embed`", for errors in processes that wait for it."""
     _doing[0] = what
 
 
 def lock_file(path):
-    """The file that is locked while `path` is written: next to it, since a swap of a folder moves everything in it."""
+    """The file that is locked while `path` is written: next to it, since swapping a folder moves everything inside."""
     path = Path(path)
     return path.with_name(f".{short_name(path.name)}.lock")
 
 
 def short_name(name):
-    """A name that leaves room for a prefix and a suffix: file systems allow 255 bytes."""
+    """The name, shortened to leave room for a prefix and suffix within the 255 bytes of file systems."""
     return name if len(os.fsencode(name)) <= 180 else os.fsdecode(os.fsencode(name)[:180])
 
 
 @contextlib.contextmanager
 def locked(file, what=None, wait=0.0):
-    """Hold a lock while the block runs; the thread that holds it may acquire it again.
+    """Hold a lock for the duration of the block; reentrant within a thread.
 
-    The lock is the system's on an open file, so that it ends with its process, however that ends. On a file system without locks
-    there is none.
+    It is a system lock on an open file, so it ends with the process, however that ends. A file system without locks gives none.
 
     Args:
-        file: the file of the lock, created for it and removed after it; its folder must exist.
+        file: the lock file, created and removed by the lock; its folder must exist.
         what: the output, for the error.
         wait: seconds to wait for another holder.
 
     Yields:
-        Whether there is a lock.
+        Whether a lock is held.
 
     Raises:
-        BusyError: another run holds it; the error names that run.
+        BusyError: another run holds the lock; the error names that run.
         OSError: the file cannot be created.
     """
     key = acquire(file, what, wait)
@@ -80,8 +79,8 @@ def locked(file, what=None, wait=0.0):
 
 
 def acquire(file, what=None, wait=0.0):
-    """Acquire a lock as `locked` does and return the key for `release`, or None where there are no locks."""
-    # The real path of the folder; a link at the name of the lock itself is not followed.
+    """Acquire a lock as `locked` does; returns the key for `release`, or None if there are no locks."""
+    # The real path of the folder; a link at the name of the lock file itself is not followed.
     file = Path(os.path.realpath(Path(file).parent), Path(file).name)
     key, until = str(file), time.monotonic() + wait
     owner, _, count = _held.get(key, (None, 0, 0))
@@ -117,7 +116,7 @@ def release(key):
     del _held[key]
     if owner[0] != os.getpid():
         return
-    with contextlib.suppress(OSError):  # Windows cannot remove an open file; the next holder removes it
+    with contextlib.suppress(OSError):  # Windows cannot remove an open file; the next holder does
         os.unlink(key)
     os.close(descriptor)
 
@@ -127,7 +126,7 @@ def _me():
 
 
 def _open(file):
-    """An open file with the lock on it; None if it was removed in between. BlockingIOError if another process has the lock."""
+    """An open, locked file; None if it was removed in between. BlockingIOError if another process holds the lock."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o644)
     try:
         if sys.platform == "win32":
@@ -139,7 +138,7 @@ def _open(file):
             os.lseek(descriptor, 0, os.SEEK_SET)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its last holder removes it: a lock on a file without a name keeps nobody out.
+            # Its last holder removed it: a lock on a file without a name excludes nobody.
             if not _is_name_of(file, descriptor):
                 os.close(descriptor)
                 return None
@@ -158,15 +157,15 @@ def _is_name_of(file, descriptor):
 
 
 def _check_ours(descriptor, file):
-    """Refuse a file of the user, or another name of one, at the path of the lock: it would be emptied."""
+    """Refuse a lock file that is the user's file or a link to one: its content would be lost."""
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or os.read(descriptor, len(_BEGIN)) not in (b"", _BEGIN):
-        raise FileExistsError(errno.EEXIST, f"{file} is in the way of a lock and is not a lock")
+        raise FileExistsError(errno.EEXIST, f"expected a lock file or nothing at {file}; it is another file")
 
 
 def _write_holder(descriptor):
     holder = {"process": os.getpid(), "doing": _doing[0], "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    with contextlib.suppress(OSError):  # a full disk; the lock works without its content
+    with contextlib.suppress(OSError):  # the lock works without content, on a full disk
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.ftruncate(descriptor, 0)
         os.write(descriptor, json.dumps(holder).encode())
@@ -178,4 +177,4 @@ def _sentence(file, what):
         who = f"{holder['doing']}, process {int(holder['process'])}, since {holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         who = "another process"
-    return f"{what or file.parent} is being written by {who}: wait until it has ended, or choose another output."
+    return f"{what or file.parent} is being written by {who}: wait until it has finished, or choose another output."

@@ -1,8 +1,8 @@
-"""The one rule for outputs, checked before the work begins.
+"""The rule for outputs, checked before work begins.
 
-An existing output is replaced if it is of the writer's own kind and the caller requests it. It is never an input, under whatever
-name, and never in a folder that is read. The suffix of a file's name decides its format. Verbs hold the lock of their output from
-the check to the end, so that the second of two runs gets an error that names the first.
+An existing output is only replaced if it is of the writer's own kind and the caller asks for it. It is never an input, under any
+name, nor inside a folder that is read. The suffix of a file decides its format. Commands hold the lock of their output from the
+check to the end, so that of two runs the second gets an error that names the first.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ def check_file(path, kind, inputs=(), overwrite=True):
     Args:
         path: the file.
         kind: a `FileKind`.
-        inputs: paths that are read, or None for those not given.
-        overwrite: whether one of the same kind is replaced.
+        inputs: paths that are read; None entries are ignored.
+        overwrite: whether an existing file of the same kind is replaced.
 
     Raises:
         ValueError: the output may not be written.
@@ -37,7 +37,7 @@ def check_file(path, kind, inputs=(), overwrite=True):
     if path.is_dir():
         raise ValueError(f"the output must be a file; {path} is a folder.")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"No such folder to write to: {path.parent}; the output {path.name} must be in one that exists.")
+        raise FileNotFoundError(f"No such folder to write to: {path.parent}; the output {path.name} must be in an existing folder.")
     _check_apart(path, inputs)
     if not os.path.lexists(path):
         return
@@ -50,9 +50,9 @@ def check_file(path, kind, inputs=(), overwrite=True):
 
 
 def check_folder(path, kind, inputs=(), overwrite=True):
-    """Refuse a folder that may not be written; arguments and errors are those of `check_file`, with a `FolderKind`.
+    """Refuse a folder that may not be written; arguments and errors as for `check_file`, with a `FolderKind`.
 
-    Contents of an earlier folder that the writer does not write are carried over: see `written_folder`.
+    Contents of an existing folder that the writer does not write are carried over: see `written_folder`.
     """
     path = Path(path)
     if path.exists() and not path.is_dir():
@@ -75,7 +75,7 @@ def check_folder(path, kind, inputs=(), overwrite=True):
 
 
 def check_run(path, kind, inputs=()):
-    """The same for a folder of a run that may be resumed: it must be new, empty or of the kind; see `check_file` for the rest."""
+    """The same for the folder of a run that may be resumed: it must be new, empty or of the kind; otherwise see `check_file`."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise ValueError(f"expected a folder to write to; {path} is a file.")
@@ -91,7 +91,7 @@ def check_run(path, kind, inputs=()):
 
 @contextlib.contextmanager
 def claimed_file(path, kind, inputs=(), overwrite=True):
-    """Check a file, hold its lock while the block runs, and fail at once if it cannot be written at all."""
+    """Check a file, hold its lock for the duration of the block, and fail early if it cannot be written at all."""
     check_file(path, kind, inputs, overwrite)
     path = Path(path)
     with naming_full_disk(path), locked(lock_file(path), path) as has_lock:
@@ -116,7 +116,7 @@ def claimed_folder(path, kind, inputs=(), overwrite=True):
 
 @contextlib.contextmanager
 def claimed_run(path, kind, inputs=(), lock=".lock"):
-    """The same for a folder that is written in place and resumed: the lock is in it, since the folder above may be read-only."""
+    """The same for a folder written in place and resumed: the lock is inside, since the folder above may be read-only."""
     check_run(path, kind, inputs)
     path = Path(path)
     with _parents_of(path / lock), naming_full_disk(path), locked(path / lock, path):
@@ -125,7 +125,7 @@ def claimed_run(path, kind, inputs=(), lock=".lock"):
 
 @contextlib.contextmanager
 def _parents_of(path):
-    """Make the folders above a path, and remove those of them that are empty in the end."""
+    """Make the folders above a path, and at the end remove those that are still empty."""
     made = []
     for folder in reversed(path.parents):
         if not folder.exists():
@@ -136,7 +136,7 @@ def _parents_of(path):
         yield
     finally:
         for folder in reversed(made):
-            with contextlib.suppress(OSError):  # something is in it
+            with contextlib.suppress(OSError):  # not empty
                 folder.rmdir()
 
 
@@ -147,7 +147,7 @@ def _check_parents(path):
 
 
 def _check_apart(path, inputs):
-    """Refuse an output that is an input, or in a folder that is one, under whatever name: files are compared, not names."""
+    """Refuse an output that is an input or inside one, under any name: files are compared, not names."""
     target = Path(os.path.realpath(path))
     for given in inputs:
         if given is None or not os.path.exists(given):

@@ -1,31 +1,31 @@
-"""Untrusted names and texts, escaped so that they cannot pass for output of a program.
+"""Untrusted names and texts, escaped so that they cannot pass for output of the program.
 
-A tensor whose name has a line break would add lines to a report, and escape sequences would move the cursor of a terminal. What is
-shown to people goes through the function for the format in which it is shown.
+A tensor name with a line break would add lines to a report, and escape sequences would move the cursor of a terminal. All untrusted
+text goes through the function for the format in which it is displayed.
 """
 
 import html
 import re
 import unicodedata
 
-# A number in a cell of a table is not a formula, whatever sign it has.
+# A number in a cell is not a formula, whatever its sign.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-# What Markdown reads as more than text: a link, code, emphasis, the edge of a cell; an underscore within a word is only text.
+# What Markdown would interpret: links, code, emphasis, the edge of a cell; an underscore within a word is text.
 _MARKDOWN = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
 _LONGEST = 1000
-# Joiners of Indic and Arabic scripts and of emoji are part of words, and move nothing.
+# Joiners of Indic and Arabic scripts and of emoji are part of words.
 _JOINERS = "\u200c\u200d"
 
 
 def printable(text):
-    """A name on one line, for a terminal: control characters, line breaks, marks of direction and lone surrogates escaped.
+    """A name on one line, for a terminal: control characters, line breaks, direction marks and lone surrogates are escaped.
 
     Args:
         text: a string, or an object that `str` converts, such as a path.
 
     Returns:
-        A string of printable characters; a very long one is cut.
+        A string of printable characters; a very long one is truncated.
 
     Example:
 
@@ -38,7 +38,7 @@ def printable(text):
 
 
 def printable_lines(text):
-    """A message of several lines, for a terminal: like `printable`, without a limit, and line feeds stay."""
+    """A message of several lines, for a terminal: like `printable`, but line feeds are retained and nothing is truncated."""
     return "\n".join(
         line if line.isprintable() else "".join(char if _prints(char) else _escaped(char) for char in line)
         for line in str(text).split("\n")
@@ -46,17 +46,17 @@ def printable_lines(text):
 
 
 def in_xml(text):
-    """A text inside an element or a quoted attribute of HTML, XML or SVG."""
+    """A text for an element or a quoted attribute of HTML, XML or SVG."""
     return html.escape(printable(text))
 
 
 def in_markdown(text):
-    """A text inside a line or a cell of Markdown, escaped so that nothing in it is a tag, a link or a format."""
+    """A text for a line or cell of Markdown, escaped so that it contains no tags, links or formatting."""
     return html.escape(_MARKDOWN.sub(r"\\\g<0>", printable(text)), quote=False)
 
 
 def in_csv(text):
-    """A text in a cell that a spreadsheet may open: what would be a formula gets an apostrophe before it. Numbers stay."""
+    """A text for a CSV cell that a spreadsheet may open: what would be a formula is prefixed with an apostrophe, except numbers."""
     return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.match(text) else text
 
 

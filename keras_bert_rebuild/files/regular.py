@@ -1,4 +1,4 @@
-"""Open the user's files only if they are regular files, and unpack compressed ones only up to their limit."""
+"""Open users' files only if they are regular files, and decompress only up to a limit."""
 
 import io
 import os
@@ -10,7 +10,7 @@ from keras_bert_rebuild.files.printable import printable
 
 
 def check_regular(path):
-    """Refuse what is neither a file nor a link to one; a path that does not exist is left to the code that opens it.
+    """Refuse anything but a file or a link to one; a missing path is left to the code that opens it.
 
     Args:
         path: the file.
@@ -25,7 +25,7 @@ def check_regular(path):
         state = os.stat(path)
     except FileNotFoundError:
         return 0
-    except ValueError as error:  # a NUL in the name
+    except ValueError as error:  # a NUL character
         raise ValueError(f"{printable(path)} is not a file name: {error}.") from None
     if not stat.S_ISREG(state.st_mode):
         kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
@@ -39,11 +39,11 @@ def read_bytes(path, limit_name):
 
     Args:
         path: the file.
-        limit_name: the limit in `files.limits` on its size.
+        limit_name: the limit on its size, a name in `files.limits`.
 
     Raises:
         ValueError: it is not a file, or too large.
-        OSError: it cannot be read.
+        OSError: reading fails.
     """
     check_limit(limit_name, check_regular(path), printable(path))
     return Path(path).read_bytes()
@@ -54,13 +54,13 @@ def read_text(path, limit_name, what="text", encoding="utf-8"):
 
     Args:
         path: the file.
-        limit_name: the limit in `files.limits` on its size.
+        limit_name: the limit on its size, a name in `files.limits`.
         what: the format, for the error.
-        encoding: "utf-8", or "utf-8-sig" where a byte order mark may come first.
+        encoding: "utf-8", or "utf-8-sig" to allow a byte order mark.
 
     Raises:
         ValueError: it is not a file, too large, or in another encoding.
-        OSError: it cannot be read.
+        OSError: reading fails.
     """
     content = read_bytes(path, limit_name)
     try:
@@ -71,10 +71,10 @@ def read_text(path, limit_name, what="text", encoding="utf-8"):
 
 
 class BoundedUnpacking(io.RawIOBase):
-    """The unpacked bytes of a file, and an error if they are many times the size of the file: a kilobyte can hold gigabytes.
+    """The decompressed bytes of a file; raises an error if they exceed a multiple of its size: a kilobyte can expand to gigabytes.
 
     Args:
-        stream: the stream of unpacked bytes, such as `lzma.open` returns.
+        stream: the stream of decompressed bytes, such as `lzma.open` returns.
         path: the file, for its size and for errors.
     """
 
@@ -86,17 +86,17 @@ class BoundedUnpacking(io.RawIOBase):
         return True
 
     def readinto(self, buffer):
-        """Unpack the next bytes.
+        """Decompress the next bytes.
 
         Raises:
-            ValueError: more than the limit.
+            ValueError: the limit is exceeded.
         """
         content = self._stream.read(len(buffer))
         self._done += len(content)
         if self._done > self._maximum:
             raise ValueError(
-                f"{printable(self._path)} unpacks to over {self._maximum:,} bytes, {limit('unpacked_ratio')} times its size, "
-                "which no text does: unpack it first if this is intended."
+                f"{printable(self._path)} decompresses to over {self._maximum:,} bytes, {limit('unpacked_ratio')} times its size, "
+                "which no text does: decompress it first if this is intended."
             )
         buffer[: len(content)] = content
         return len(content)

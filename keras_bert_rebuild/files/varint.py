@@ -1,11 +1,11 @@
-"""Whole numbers as protocol buffers and LevelDB write them: seven bits a byte, the lowest first.
+"""Varints, the integers of protocol buffers and LevelDB: seven bits per byte, lowest first.
 
 Reference: https://protobuf.dev/programming-guides/encoding/.
 """
 
 
 def varint(number):
-    """The bytes of a number of at least 0."""
+    """The bytes of an integer of at least 0."""
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -15,10 +15,10 @@ def varint(number):
 
 
 def read_varint(content, at):
-    """A number and the offset of the byte behind it.
+    """An integer, and the offset of the byte after it.
 
     Raises:
-        IndexError: the content ends within the number, or the number is longer than 64 bits.
+        IndexError: the content ends within the integer, or the integer is longer than 64 bits.
     """
     value = shift = 0
     while True:

@@ -190,7 +190,7 @@ def test_layers_with_windows_and_rotary_positions_say_so(browser, tmp_path, rng)
     browser.click("#panel-neurons [aria-label='Layer'] [data-item='1']")
     browser.click(".neuronstage .queries .row", 5)
     browser.hover(browser.all(".neuronstage .keys .row")[11])
-    assert browser.text("[data-step='place']") == "outside of the window"
+    assert browser.text("[data-step='place']") == "outside the window"
     browser.hover(browser.all(".neuronstage .keys .row")[4])
     shown = number(browser.text("[data-step='share']"))
     head = browser.js(
@@ -259,8 +259,8 @@ def test_everything_can_be_reached_with_the_keyboard(browser, pair):
     assert browser.one("#panel-heads .choice [aria-checked='true']").text == "5"
     browser.js("document.querySelector('.headstage .queries .row').focus()")
     browser.keys(down, down)
-    assert browser.text(".reading h2") == "cat looks at"
-    assert "place 2" in browser.text("#spoken")
+    assert browser.text(".reading h2") == "cat attends to"
+    assert "position 2" in browser.text("#spoken")
     browser.keys(enter)
     assert browser.one(".headstage .row[aria-selected='true']").text.startswith("cat")
     browser.js("document.querySelector('.heads .head').focus()")

@@ -153,19 +153,19 @@ def test_a_header_with_a_wrong_length_is_refused(tmp_path, shapes):
     good = file.read_bytes()
     for length in (0, 1, 2**63, len(good), struct.unpack_from("<Q", good)[0] - 1, struct.unpack_from("<Q", good)[0] + 1):
         file.write_bytes(struct.pack("<Q", length) + good[8:])
-        with pytest.raises(ValueError, match="is not a safetensors file or is damaged"):
+        with pytest.raises(ValueError, match="is not a safetensors file, or is damaged"):
             find_checkpoint(tmp_path / "model")
 
 
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        ("{", "is not an index of files of weights"),
-        ("[]", "is not an index of files of weights"),
-        ('{"weight_map": {"a": "../model.safetensors"}}', r"names ../model.safetensors, which is not in its folder"),
-        ('{"weight_map": {"a": "/etc/passwd"}}', "names /etc/passwd, which is not in its folder"),
+        ("{", "is not an index of weight files"),
+        ("[]", "is not an index of weight files"),
+        ('{"weight_map": {"a": "../model.safetensors"}}', r"lists ../model.safetensors, which is outside its folder"),
+        ('{"weight_map": {"a": "/etc/passwd"}}', "lists /etc/passwd, which is outside its folder"),
         ('{"weight_map": {"a": "missing.safetensors"}}', "expected a safetensors file at .*missing.safetensors; it does not exist"),
-        ('{"weight_map": {"a": 3}}', "is not an index of files of weights"),
+        ('{"weight_map": {"a": 3}}', "is not an index of weight files"),
     ],
 )
 def test_an_index_may_only_name_files_in_its_folder(tmp_path, index, message):
@@ -185,7 +185,7 @@ def test_a_pickle_that_runs_code_is_never_run(tmp_path):
 
     shutil.copy(GOLDEN / "bert_pretraining" / "config.json", tmp_path)
     (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"bert.pooler.dense.bias": Evil()}, protocol=2))
-    expected = "is not a state dictionary" if importlib.util.find_spec("torch") else "install it .pip install torch."
+    expected = "is not a PyTorch state dictionary" if importlib.util.find_spec("torch") else "install it .pip install torch."
     with pytest.raises(ValueError, match=expected):
         find_checkpoint(tmp_path)
     assert not (tmp_path / "ran").exists()

@@ -46,7 +46,7 @@ def test_an_array_in_another_file_is_refused(path, elsewhere):
     with h5py.File(path, "a") as file:
         del file[KERNEL]
         elsewhere(file, path.parent)
-    with pytest.raises(ValueError, match=r"model\.h5 has .*kernel.* in another file or under another name, which is not read"):
+    with pytest.raises(ValueError, match=r"model\.h5 has .*kernel.* as a link to another file or name, which is refused"):
         KerasH5(path, keras_bert_name)
 
 

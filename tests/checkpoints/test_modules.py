@@ -117,17 +117,19 @@ def test_a_file_may_have_separate_and_joined_parts_if_both_are_the_same(rng):
         load_variables(variables, Arrays(arrays), table, table.rows(1))
         np.testing.assert_array_equal(np.concatenate([variable.value.T for variable in variables]), joined)
     other = {"Wi.weight": joined, "gate.weight": joined[:2], "up.weight": joined[:2]}
-    with pytest.raises(ValueError, match=r"Block-1/up/kernel: up.weight differs from Wi.weight, and the model has one for both"):
+    with pytest.raises(
+        ValueError, match=r"Block-1/up/kernel: up.weight differs from Wi.weight; the model has one variable for both"
+    ):
         load_variables(variables, Arrays(other), table, table.rows(1))
 
 
 def test_a_model_without_one_part_of_an_array_does_not_load_the_rest():
     table = table_of(PYTORCH, {fused(GATE, UP): "Wi"})
     gate = Variable("Block-1/gate/kernel", np.zeros((3, 2), "float32"))
-    with pytest.raises(ValueError, match=r"gate/kernel: Wi.weight holds Block-1/up/kernel too, which the model does not have"):
+    with pytest.raises(ValueError, match=r"gate/kernel: Wi.weight also holds Block-1/up/kernel, which the model does not have"):
         load_variables([gate], Arrays({"Wi.weight": np.zeros((4, 3), "float32")}), table, table.rows(1))
 
 
 def test_modules_with_different_weights_are_not_joined():
-    with pytest.raises(ValueError, match="fused modules must have the same weights"):
+    with pytest.raises(ValueError, match="fused modules must have the same kinds of weights"):
         fused(dense("One"), dense("Two", bias=False))

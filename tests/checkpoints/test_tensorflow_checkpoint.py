@@ -71,7 +71,7 @@ def test_a_short_data_file_is_one_sentence(prefix):
 
 
 def test_an_unsupported_dtype_is_one_sentence(tmp_path):
-    with pytest.raises(ValueError, match=r"takes float32, .*; a/vector is bfloat16: choose another dtype"):
+    with pytest.raises(ValueError, match=r"stores float32, .*; a/vector is bfloat16: choose another dtype"):
         write_tensorflow_checkpoint(tmp_path / "model.ckpt", [("a/vector", np.ones(3, ml_dtypes.bfloat16))])
 
 
@@ -80,7 +80,7 @@ def test_a_changed_byte_of_the_index_is_noticed(prefix):
     content = bytearray(index.read_bytes())
     content[20] ^= 4
     index.write_bytes(bytes(content))
-    with pytest.raises(ValueError, match="is damaged: a checksum does not agree"):
+    with pytest.raises(ValueError, match="is damaged: a checksum does not match"):
         TensorFlowCheckpoint(prefix)
 
 

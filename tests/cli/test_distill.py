@@ -68,7 +68,7 @@ def test_from_text_to_a_student_on_the_command_line(tmp_path, capsys, monkeypatc
         (["--hidden-layers", "top"], "hidden_layers must be 'last', 'uniform' or pairs TEACHER:STUDENT such as 12:6"),
         (["--soft-weight", "0", "--hidden-weight", "0"], "one of soft_weight, hidden_weight, relation_weight must be above 0"),
         (["--steps", "5", "--minutes", "1"], "--steps and --minutes exclude each other"),
-        ([], "expected a folder that `keras-bert prepare` wrote; tokens is not there"),
+        ([], "expected a folder that `keras-bert prepare` wrote; tokens does not exist"),
     ],
 )
 def test_an_error_is_one_sentence(options, message, tmp_path, capsys, monkeypatch):

@@ -50,7 +50,7 @@ def test_two_models_are_compared_in_every_format(capsys, tmp_path):
     values = json.loads(text)
     assert (values["A"]["heads"], values["B"]["totals"]["params"]) == (["mlm"], values["totals"]["params"][1])
     assert run(capsys, "bert-base-uncased", "bert-base-uncased")[1].endswith(
-        "Nothing changed: both have the same anatomy and the same steps.\n"
+        "No changes: both have the same anatomy and the same steps.\n"
     )
 
 

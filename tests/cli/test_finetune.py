@@ -84,7 +84,7 @@ def test_a_random_field_is_a_flag(called, capsys):
             ["classification", "--crf"],
             "crf must be for token_classification, whose tags follow each other; the task is",
         ),
-        (["classification"], "expected a file of examples; nothing is at t.tsv."),
+        (["classification"], "expected a file of examples; t.tsv does not exist."),
         (["clasification"], "did you mean classification"),
         (["classification", "--epochs", "0"], "epochs must be a whole number of at least 1; got 0."),
         (["classification", "--columns", "text"], "argument --columns: expected NAME=VALUE; got 'text'"),

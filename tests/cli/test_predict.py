@@ -86,14 +86,14 @@ def test_questions_get_answers_with_their_offsets(models, capsys, tmp_path):
             "a file whose name ends in .jsonl, .tsv, .csv, .json; got a.doc",
         ),
         ("classifier", ["--input", "in.txt", "--output", "a.json"], "ends in .jsonl, .tsv, .csv for classification; got a.json"),
-        ("classifier", ["--input", "none.txt", "--output", "a.tsv"], "nothing is at none.txt"),
+        ("classifier", ["--input", "none.txt", "--output", "a.tsv"], "none.txt does not exist"),
         (
             "classifier",
             ["regression", "--input", "in.txt", "--output", "a.tsv"],
             "a model for regression; got one for classification",
         ),
         ("many", ["--input", "empty.txt", "--output", "a.tsv"], "empty.txt is empty"),
-        ("tagger", ["--input", "in.csv", "--output", "a.tsv"], "expected a text, or words and tags"),
+        ("tagger", ["--input", "in.csv", "--output", "a.tsv"], "expected a text, or words with tags"),
         ("nothing", ["--input", "in.txt", "--output", "a.tsv"], "nothing"),
     ],
 )

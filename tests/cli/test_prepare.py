@@ -25,7 +25,7 @@ def test_counts_and_lines_left_out_are_reported(here, capsys):
     said = said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out")
     assert "tokens   6, cased; 16.67% of them [UNK]" in said.out
     assert "2 documents, 3 passages" in said.out
-    assert "corpus.txt, line 4: not UTF-8, left out" in said.err
+    assert "corpus.txt, line 4: not UTF-8, skipped" in said.err
     assert TokenStore(here / "out").ids_at(range(6)).tolist() == [5, 8, 7, 7, 5, 1]
     assert "0 shards of 1; the others existed" in said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out").out
 
@@ -57,13 +57,13 @@ def test_what_was_removed_is_reported_with_an_example(here, capsys):
     [
         (["nothing.txt", "--vocab", "v.txt"], "nothing.txt does not exist"),
         (["empty.txt", "--vocab", "v.txt"], "at least one line of text"),
-        (["corpus.txt", "--vocab", "nothing.txt"], "is not there"),
+        (["corpus.txt", "--vocab", "nothing.txt"], "does not exist"),
         (["corpus.txt", "--vocab", "empty.txt"], "a vocabulary with"),
         (["corpus.txt", "--vocab", "v.txt", "--workers", "0"], "expected a whole number of at least 1; got '0'"),
         (["corpus.txt", "--vocab", "v.txt", "--shard", "2/2"], "expected I/N"),
         (["corpus.txt", "--vocab", "v.txt", "--similarity", "0.9"], "--similarity is for --deduplicate near"),
-        (["corpus.txt", "--vocab", "v.txt", "--deduplicate", "near", "--similarity", "0.2"], "from 0.5 to less than 1"),
-        (["corpus.txt", "--vocab", "v.txt", "--deduplicate", "near", "--shard", "0/2"], "a corpus made in parts"),
+        (["corpus.txt", "--vocab", "v.txt", "--deduplicate", "near", "--similarity", "0.2"], "similarity must be in [0.5, 1)"),
+        (["corpus.txt", "--vocab", "v.txt", "--deduplicate", "near", "--shard", "0/2"], "a corpus prepared in parts"),
         (["corpus.txt", "--vocab", "v.txt", "--apart-from", "nothing"], "apart_from needs deduplicate"),
         (["corpus.txt", "--vocab", "v.txt", "--shard", "one"], "expected I/N"),
         (["corpus.txt", "--vocab", "v.txt", "--cased", "--uncased"], "not allowed with"),

@@ -129,7 +129,7 @@ def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_pa
         (["index", "q", "--output", "run.tsv"], "--output is for a file of queries"),
         (["index", "q", "--judgements", "qrels"], "--judgements is for a file of queries"),
         (["index", "--queries", "queries.tsv"], "--queries is for --output FILE, --judgements FILE or both"),
-        (["index", "--queries", "corpus.txt", "--output", "run.tsv"], "nothing is at corpus.txt"),
+        (["index", "--queries", "corpus.txt", "--output", "run.tsv"], "corpus.txt does not exist"),
         (["model", "q"], "expected a folder that `keras-bert index` wrote; model has no search.json"),
         (["nowhere", "q"], "expected a folder that `keras-bert index` wrote; nowhere is not there"),
         (["index", "q", "--model", "other"], "this one differs in weights: give the right model, or make the index again"),
@@ -149,7 +149,7 @@ def test_queries_without_ids_and_judgements_of_unknown_documents_are_refused(cap
     (tmp_path / "none.jsonl").write_text('{"text": "the cat"}\n')
     (tmp_path / "qrels").write_text("q1 0 cat 1\nq1 0 bird 1\nq9 0 fish 1\n")
     (tmp_path / "queries").write_text("q1 0 cat 1\nq9 0 cat 1\n")
-    for name, message in (("plain.txt", "expected queries with ids"), ("none.jsonl", "expected an id, the name _id")):
+    for name, message in (("plain.txt", "expected queries with ids"), ("none.jsonl", "expected an object with _id")):
         said = refused(capsys, "search", "index", "--queries", tmp_path / name, "--judgements", "qrels")
         assert message in said
     said = refused(capsys, "search", "index", "--queries", "queries.tsv", "--judgements", tmp_path / "qrels")

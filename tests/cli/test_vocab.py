@@ -68,7 +68,7 @@ def test_what_is_left_out_is_reported(tmp_path, capsys):
     path.write_bytes(b"good words\nbad \xff\nand " + b"x" * 201 + b"\n")
     assert "words" not in learnt(path, "--size", 150, "--output", tmp_path / "v.txt")
     said = capsys.readouterr()
-    assert "a.txt, line 2: not UTF-8, left out" in said.err
+    assert "a.txt, line 2: not UTF-8, skipped" in said.err
     assert "1 words of over 200 characters left out" in said.err
     assert "150 were requested" in said.out
 

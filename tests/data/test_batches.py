@@ -140,5 +140,5 @@ def test_one_input_comes_bare():
 
 @pytest.mark.parametrize("name", ["Input-Masked", "Input-Task"])
 def test_inputs_that_rows_do_not_decide_are_named(name):
-    with pytest.raises(ValueError, match=f"it has {name}, too"):
+    with pytest.raises(ValueError, match=f"it also has {name}"):
         model_inputs(["Input-Token", name], IDS, SEGMENTS, 0)

@@ -107,7 +107,7 @@ def test_a_file_that_is_not_there_is_not_fetched(tmp_path):
 
 @pytest.mark.parametrize("url", ["tiny_bert.zip", "s3://bucket/tiny_bert.zip", "data:,x"])
 def test_other_addresses_are_one_sentence(url, tmp_path):
-    with pytest.raises(ValueError, match="expected an address that starts with https://"):
+    with pytest.raises(ValueError, match="expected a URL that starts with https://"):
         download(url, tmp_path / "file")
 
 

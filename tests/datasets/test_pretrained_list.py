@@ -84,7 +84,7 @@ def test_an_archive_with_another_hash_leaves_nothing_behind(cache, archive):
 
 
 def test_an_archive_without_the_folder_is_one_sentence(cache, archive):
-    with pytest.raises(ValueError, match=r"expected a folder publish in the archive .*; it holds notes, tiny_bert"):
+    with pytest.raises(ValueError, match=r"expected a folder publish in the archive .*; it has notes, tiny_bert"):
         get_pretrained(PretrainedInfo(archive.as_uri(), "publish", "x"))
     assert os.listdir(cache) == []
 
@@ -173,14 +173,14 @@ def test_the_first_of_two_simultaneous_downloads_stays(cache, archive, monkeypat
 
 def test_a_cache_that_cannot_be_written_is_one_sentence(cache, archive):
     cache.parent.write_text("a file where the cache should be")
-    with pytest.raises(OSError, match=rf"^cannot write to {cache} \(.*\): make room or name another cache in KERAS_HOME\.$"):
+    with pytest.raises(OSError, match=rf"^cannot write to {cache} \(.*\): free some space, or set KERAS_HOME to another cache\.$"):
         get_pretrained(archive.as_uri())
 
 
 def test_a_file_instead_of_the_folder_is_one_sentence(cache, archive):
     cache.mkdir(parents=True)
     (cache / "tiny_bert").write_text("")
-    with pytest.raises(ValueError, match=rf"expected a folder or a free path at {cache / 'tiny_bert'}; it is a file\."):
+    with pytest.raises(ValueError, match=rf"expected a folder or an unused path at {cache / 'tiny_bert'}; it is a file\."):
         get_pretrained(archive.as_uri())
 
 
@@ -188,7 +188,7 @@ def test_a_file_instead_of_the_folder_is_one_sentence(cache, archive):
     "url", ["https://example.org", "https://example.org/", "https://example.org/.zip", "file:///a/..", "", "file:///C%3A.zip"]
 )
 def test_an_address_without_a_name_is_one_sentence(cache, url):
-    with pytest.raises(ValueError, match="expected the address of an archive"):
+    with pytest.raises(ValueError, match="expected the URL of an archive"):
         get_pretrained(url)
 
 

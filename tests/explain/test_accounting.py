@@ -211,7 +211,7 @@ def test_a_layer_with_the_name_of_a_step_is_counted_where_it_is():
 
 def test_the_activation_of_a_hand_built_model_is_that_of_its_layers():
     sizes = {"embed_dim": 8, "head_num": 2, "transformer_num": 1, "feed_forward_dim": 9, "pos_num": 6, "seq_len": 6}
-    for activation, said in (("gelu_erf", "The function here is gelu_erf."), ("relu", None)):
+    for activation, said in (("gelu_erf", "Here the activation is gelu_erf."), ("relu", None)):
         model = keras.Model(*get_model(30, training=False, feed_forward_activation=activation, **sizes))
         steps = [sentence for sentence in explain(model).corrections if sentence.startswith("Step 8")]
         assert [sentence.endswith(said) for sentence in steps] == ([True] if said else [])

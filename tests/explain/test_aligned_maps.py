@@ -69,7 +69,7 @@ def test_tokens_of_one_model_alone_join_what_stands_beside_them(rng):
 
 def test_special_tokens_at_other_places_are_refused(rng):
     with pytest.raises(
-        ValueError, match=r"special tokens at the same places, .*; they cut the text into \[CLS\] una .* and <s> un"
+        ValueError, match=r"special tokens in the same places, .*; they tokenise the text as \[CLS\] una .* and <s> un"
     ):
         aligned_maps(maps_of(rng, PIECES), maps_of(rng, WORDS[:7]), (TEXT, PAIR))
     with pytest.raises(ValueError, match="need tokenizers that return characters"):

@@ -241,12 +241,12 @@ def test_what_does_not_fit_is_one_sentence():
 
 
 def test_a_model_without_an_encoder_or_with_other_layers_in_it_is_refused():
-    with pytest.raises(ValueError, match="must hold one encoder"):
+    with pytest.raises(ValueError, match="must have one encoder"):
         attention_maps(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]), np.ones((1, 3)))
     inputs, output = get_model(30, embed_dim=8, head_num=2, transformer_num=1, seq_len=4, pos_num=4, training=False)
     from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
     between = keras.layers.Dense(8, name="adapter")(output)
     more = MultiHeadSelfAttention(2, name="Encoder-2-MultiHeadSelfAttention")(between)
-    with pytest.raises(ValueError, match=r"Encoder-2-MultiHeadSelfAttention must read the block before it, .* it reads adapter"):
+    with pytest.raises(ValueError, match=r"Encoder-2-MultiHeadSelfAttention must read the previous block, .* it reads adapter"):
         attention_maps(keras.Model(inputs, more), [np.ones((1, 4), int)] * 2)

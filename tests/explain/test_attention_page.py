@@ -71,7 +71,7 @@ def test_packed_arrays_come_back_within_the_stated_error(precision, rng):
 
 
 def test_values_that_are_nan_or_too_large_are_refused():
-    with pytest.raises(ValueError, match="must hold finite numbers; 1 of 3 values are not finite"):
+    with pytest.raises(ValueError, match="must have finite values; 1 of 3 are not finite"):
         pack([0, np.nan, 1], "uint16")
     with pytest.raises(ValueError, match="must be below 65504; got 70000"):
         pack([70000.0], "float16")

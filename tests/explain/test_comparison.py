@@ -51,11 +51,11 @@ def test_from_bert_to_modernbert():
     comparison = compare(BERT, MODERN)
     words = said(comparison)
     assert words["positions"] == ("learned table of 512", "rotary, theta 160,000 (global), 10,000 (windows of 128)")
-    assert words["norm"] == ("after each half", "before each half, without that of attention in 1 block")
+    assert words["norm"] == ("post-norm", "pre-norm, none before attention in 1 block")
     assert words["feed-forward"] == ("gelu, 3,072 wide", "gelu_erf-gated (GeGLU), 1,152 wide")
     assert words["biases"] == ("attention, feed-forward, norms", "none")
     assert words["attention to"] == ("every token", "windows of 128 in 14 of 22 blocks, every token in 8")
-    assert words["longest text"] == ("512 tokens", "8,192 tokens")
+    assert words["maximum length"] == ("512 tokens", "8,192 tokens")
     assert (words["blocks"], words["segments"]) == (("12", "22"), ("2", "none"))
     assert "width" not in words
     status = {step.role: step.status for step in comparison.steps}
@@ -72,11 +72,11 @@ def test_other_families_in_their_words():
     )
     assert words["convolution"] == ("none", "none in 11 of 12 blocks, 3 tokens, tanh in 1")
     words = said(compare(BERT, TransformerConfig()))
-    assert words["positions"][1] == "sines and cosines (sinusoidal)"
-    assert words["factor of token vectors"] == ("1", "22.63")
+    assert words["positions"][1] == "sinusoidal"
+    assert words["token embedding scale"] == ("1", "22.63")
     words = said(compare_given([released()["bert-base-uncased"], released()["albert-base-v2"]]))
-    assert words["blocks"] == ("12", "12 runs of 1 with shared weights")
-    assert words["tables"] == ("768 wide", "128 wide, projected to 768 after the norm")
+    assert words["blocks"] == ("12", "12 that share the weights of 1")
+    assert words["embedding width"] == ("768", "128, projected to 768 after the norm")
 
 
 def test_equal_numbers_with_other_words_are_a_change_of_the_step_that_computes_it():
@@ -159,26 +159,23 @@ parameters          852          728    0.85
 operations   67.6 kFLOP   76.8 kFLOP    1.14
 memory          21.8 kB      21.4 kB    0.98
 
-operations: multiplications and additions of matrix products in a step of
-training. memory: its weights, gradients and the two moments of Adam, and what
-it retains for its backward pass, without fused attention or rematerialisation.
+operations: FLOPs of matrix products in a training step. memory: weights,
+gradients, the two moments of Adam, and activations saved for the backward pass,
+without fused attention or rematerialisation.
 
-what changed            A                            B
+what changed   A                                 B
 ────────────────────────────────────────────────────────────────────────────────
-segments                2                            none
-positions               learned table of 16          rotary, theta 100
-norm                    after each half              before each half, without
-                                                     that of attention in 1
-                                                     block
-feed-forward            gelu, 12 wide                gelu-gated (GeGLU), 12 wide
-biases                  attention, feed-forward,     none
-                        norms
-dropout                 0.1 of the embedding, 0.1    0.1 of the embedding, 0.1
-                        of attention                 of attention outputs, 0.1
-                        probabilities, 0.1 of        of feed-forward outputs
-                        attention outputs, 0.1 of
-                        feed-forward outputs
-norm after the blocks   none                         layer norm, epsilon 1e-12
+segments       2                                 none
+positions      learned table of 16               rotary, theta 100
+norm           post-norm                         pre-norm, none before attention
+                                                 in 1 block
+feed-forward   gelu, 12 wide                     gelu-gated (GeGLU), 12 wide
+biases         attention, feed-forward, norms    none
+dropout        0.1 of the embedding, 0.1 of      0.1 of the embedding, 0.1 of
+               attention probabilities, 0.1 of   attention outputs, 0.1 of
+               attention outputs, 0.1 of         feed-forward outputs
+               feed-forward outputs
+final norm     none                              layer norm, epsilon 1e-12
 
         parameters                 A     B   B : A
 ──────────────────────────────────────────────────
@@ -216,8 +213,8 @@ norm after the blocks   none                         layer norm, epsilon 1e-12
 
         all                      21.8 kB   21.4 kB    0.98
 
-= the same, ~ changed, - only in A, + only in B. B : A is the number of B
-divided by that of A.
+= same, ~ changed, - only in A, + only in B. B : A is the number of B divided by
+that of A.
 """
 
 

@@ -11,7 +11,7 @@ SAID = {
         "`embeddings_project`",
         "D(x, t) = sigmoid(",
     ),
-    "albert-base-v2": ("T · 128 + 128 · 768 numbers replace T · 768 (Lan et al., 2020",),
+    "albert-base-v2": ("T · 128 + 128 · 768 weights replace T · 768 (Lan et al., 2020",),
     "modernbert-base": (
         "rotary, theta 160,000 (global), 10,000 (windows of 128)",
         "K = 64, are rotated by the angle p · theta^(-2i / K)",

@@ -39,5 +39,5 @@ def test_rows_of_queries_without_a_key_are_not_counted():
 
 
 def test_maps_of_other_shapes_are_refused():
-    with pytest.raises(ValueError, match=r"of one shape; got \(2, 2\) and \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"of the same shape; got \(2, 2\) and \(3, 3\)"):
         attention_divergence(np.eye(2), np.eye(3))

@@ -33,7 +33,7 @@ def test_scores_of_other_tokens_are_refused(maps):
     tokens = maps.tokens[0]
     for given, message in (
         (TokenScores(tokens[:-1], [0] * 8, "m", "t"), r"of the tokens of the page, 9; got 8 tokens\."),
-        (TokenScores((*tokens[:-1], "x"), [0] * 9, "m", "t"), r"of the page, '\[SEP\]'; got 'x' at place 8\."),
+        (TokenScores((*tokens[:-1], "x"), [0] * 9, "m", "t"), r"of the page, '\[SEP\]'; got 'x' at position 8\."),
         (TokenScores(tokens, [0] * 8 + [np.nan], "m", "t"), "a finite score for each of the 9 tokens"),
     ):
         with pytest.raises(ValueError, match=message):

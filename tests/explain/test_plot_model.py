@@ -72,7 +72,7 @@ def test_boxes_are_inside_the_frame_and_texts_inside_their_boxes(name, block):
 def test_a_block_adds_up():
     written = texts(plot_model(BertConfig(), block=True))
     assert "7,087,872 parameters" in written[0]
-    assert "12 heads of 64 side by side" in written
+    assert "12 heads of width 64" in written
     numbers = [int(text.rpartition("= ")[2].replace(",", "")) for text in written if "= " in text]
     assert sum(numbers) == 7_087_872
 
@@ -115,12 +115,12 @@ def ways(diagram):
 @pytest.mark.parametrize("block", [False, True])
 def test_the_ways_around_the_halves_are_those_of_the_order(block):
     add, first = "Add, then normalise", "Query" if block else "Attention"
-    begin = f"{BertConfig().hidden_size} numbers a token" if block else "Normalisation"
+    begin = f"{BertConfig().hidden_size} values per token" if block else "Normalisation"
     assert list(ways(plot_model(BertConfig(), [], block=block))) == [
         (begin, first, add),
-        (add, "Wide, gelu" if block else "Feed-forward", add),
+        (add, "Up projection, gelu" if block else "Feed-forward", add),
     ]
-    begin = f"{TOY.hidden_size} numbers a token" if block else "Normalisation"
+    begin = f"{TOY.hidden_size} values per token" if block else "Normalisation"
     assert list(ways(plot_model(TOY, [], block=block))) == [(begin, "Normalisation", "+"), ("+", "Normalisation", "+")]
     adapted = [reached for *_, reached in ways(plot_model(BertConfig(adapter_size=8), [], block=block))]
     assert sorted(adapted) == ["+", "+", add, add]
@@ -129,10 +129,10 @@ def test_the_ways_around_the_halves_are_those_of_the_order(block):
 def test_a_block_of_another_anatomy_is_drawn_as_it_is():
     written = texts(plot_model(TOY, [], block=True))
     assert written[0] == "Encoder block 2 of 3, 2,592 parameters"
-    assert "2 heads of 8 side by side, turned by position, within 2 tokens" in written
-    assert {"Gate, gelu", "Wide", "×"} <= set(written)
+    assert "2 heads of width 8, rotated by position, within 2 tokens" in written
+    assert {"Gate, gelu", "Up projection", "×"} <= set(written)
     boxes = {part.title: part for part in plot_model(TOY, [], block=True).parts if isinstance(part, Box)}
-    for above in ("Gate, gelu", "Wide"):
+    for above in ("Gate, gelu", "Up projection"):
         assert boxes["×"].x <= boxes[above].centre <= boxes["×"].x + boxes["×"].width
     numbers = [int(text.rpartition("= ")[2].replace(",", "")) for text in written if "= " in text]
     assert sum(numbers) == 2_592

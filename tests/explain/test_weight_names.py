@@ -56,7 +56,7 @@ def test_bert_model_has_the_199_parameters_that_huggingface_prints():
     assert sum(row.parameters for row in rows) == 109_482_240
     assert sum(row.name.endswith("query.weight") for row in rows) == 12  # one per layer, not twelve
     assert sentence_of(rows) == (
-        "199 weights, 109,482,240 parameters. A layer has one query, one key and one value kernel, and in it all 12 heads: "
+        "199 weights, 109,482,240 parameters. A layer has one query, one key and one value kernel for all 12 heads: "
         "rows 0–63 head 0, … 704–767 head 11."
     )
 
@@ -106,7 +106,7 @@ def test_every_released_model_has_all_its_names():
 def test_second_names_of_tied_weights_are_not_counted():
     rows = weight_names(BertConfig())
     assert [row.name for row in rows if not row.parameters] == ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"]
-    assert sentence_of(rows).endswith(" 2 more names, at the end, are second names of tied weights.")
+    assert sentence_of(rows).endswith(" 2 more names, at the end, are aliases of tied weights.")
     assert sum(row.parameters for row in rows) == BertConfig().num_params()
 
 

@@ -70,8 +70,8 @@ def test_a_pooled_model_keeps_the_files_of_its_tokenizer(tmp_path, monkeypatch):
     [
         ("tflite", {}, "format must be one of saved_model, onnx"),
         ("onnx", {"poolings": ["median"]}, "poolings must be some of cls, max, mean"),
-        ("onnx", {"texts": ["a"]}, "texts for calibration belong to the format openvino_int8"),
-        ("openvino_int8", {}, "texts for calibration belong"),
+        ("onnx", {"texts": ["a"]}, "texts for calibration are only for the format openvino_int8; got onnx"),
+        ("openvino_int8", {}, "openvino_int8 needs texts for calibration; got None"),
         ("onnx", {"max_len": 41}, "from 4 to 40, the maximum of the model; got 41"),
         ("huggingface", {"poolings": "mean"}, "cannot have poolings"),
     ],

@@ -105,5 +105,5 @@ def test_folders_that_make_no_vectors_are_refused(tmp_path, rng):
 def test_prompts_that_are_not_pooled_are_in_no_folder(tmp_path, rng):
     task = SentenceEmbedder(*small_export(rng), prompts=PROMPTS, include_prompt=False, truncate=True)
     found = ExportedRetriever.load(keras_bert_rebuild.export(task, None, tmp_path / "folder", "openvino"))
-    with pytest.raises(ValueError, match="the folder is for texts with the prompt '', which is not pooled"):
+    with pytest.raises(ValueError, match="prompt must be None or the exported '', which is not pooled"):
         found.queries(SHORT)

@@ -65,5 +65,5 @@ def test_half_of_the_calibration_rows_are_short(rng):
 
 def test_other_folders_are_refused_in_a_sentence(tmp_path, rng):
     keras_bert_rebuild.export(*small_export(rng), tmp_path / "folder", "onnx")
-    with pytest.raises(ValueError, match=r"must hold a model for OpenVINO; export\.json says 'onnx'"):
+    with pytest.raises(ValueError, match=r"must have a model for OpenVINO; export\.json says 'onnx'"):
         OpenVINORunner(tmp_path / "folder")

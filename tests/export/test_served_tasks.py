@@ -132,7 +132,7 @@ def test_prompts_of_a_folder_are_names_or_texts(tmp_path, rng):
     keras_bert_rebuild.export(left_out, None, tmp_path / "folder", "openvino")
     runner = OpenVINORunner(tmp_path / "folder")
     assert runner.prompt() == "word "
-    with pytest.raises(ValueError, match="the folder is for texts with the prompt 'word ', which is not pooled; got 'document'"):
+    with pytest.raises(ValueError, match="prompt must be None or the exported 'word ', which is not pooled; got 'document'"):
         runner.prompt("document")
 
 
@@ -142,7 +142,7 @@ def test_mistakes_are_reported_in_a_sentence(tmp_path, rng):
     for model, options, message in (
         (task, {"poolings": "mean"}, "a SentenceEmbedder has its own poolings"),
         (task.encoder, {}, "a model needs its tokenizer"),
-        (task.encoder, {"prompt": "query"}, "prompts and evaluations are for tasks"),
+        (task.encoder, {"prompt": "query"}, "prompt and evaluation need a task"),
         (task, {"evaluation": evaluation}, "in the format openvino_int8; got onnx"),
         (TASKS["reranking"](rng), {"prompt": "query"}, "a prompt is for vectors of texts; got 'query' for reranking"),
     ):
@@ -150,6 +150,6 @@ def test_mistakes_are_reported_in_a_sentence(tmp_path, rng):
             keras_bert_rebuild.export(model, None, tmp_path / "folder", "onnx", **options)
     with pytest.raises(ValueError, match="a query, a tab and a text on every line; got 'no pair'"):
         keras_bert_rebuild.export(TASKS["reranking"](rng), None, tmp_path / "folder", "openvino_int8", texts=["no pair"] * 3)
-    with pytest.raises(ValueError, match="judgements must be of queries and documents that are given; got e"):
+    with pytest.raises(ValueError, match="judgements must be of the given queries and documents; got e"):
         Evaluation({"q": "a"}, {"d": "a"}, {"q": {"e": 1}})
     assert not (tmp_path / "folder").exists()

@@ -272,7 +272,7 @@ def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):
         ({"pooler_dropout": 0.1}, "pooler_dropout must be 0, got 0.1"),
         ({"pooler_hidden_size": 8}, "pooler_hidden_size must be hidden_size=1536; got 8"),
         ({"attention_head_size": 32}, "attention_head_size must be hidden_size / num_attention_heads; got 32"),
-        ({"legacy": False, "embedding_size": 128}, "legacy must be True for an embedding_size of its own"),
+        ({"legacy": False, "embedding_size": 128}, "legacy must be True if embedding_size differs from hidden_size"),
         ({"share_att_key": "yes"}, "share_att_key must be True or False; got 'yes'"),
     ],
 )

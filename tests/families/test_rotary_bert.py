@@ -103,7 +103,7 @@ def test_padding_changes_no_answer(config, rng, ids):
 def test_it_is_explained_planned_sharded_and_drawn(config):
     explanation = explain(config, ("mlm", "classification"))
     assert "Position embedding" not in [step.name for step in explanation.steps]
-    assert "turned by position" in plot_model(config, ("mlm",), block=True).to_svg()
+    assert "rotated by position" in plot_model(config, ("mlm",), block=True).to_svg()
     assert forward_flops(config, Work(10, 100, 2, 1), pair_head=False) == (
         2 * (2 * 10 * (4 * 16 * 16 + 3 * 16 * 12) + 4 * 100 * 16) + 2 * 2 * (16 * 16 + 16 * 40)
     )

@@ -117,7 +117,7 @@ def test_another_activation_of_gtes_code_is_not_written_as_that_of_transformers(
         ({**NOMICS, "moe_every_n_layers": 2, "num_experts": 8}, "moe_every_n_layers must be 0"),
         ({**NOMICS, "embd_pdrop": 0.3}, r"embd_pdrop must be resid_pdrop=0\.0; got 0\.3"),
         ({**NOMICS, "hidden_size": 12}, "n_embd must be hidden_size=12; got 768"),
-        ({"model_type": "nomic_bert", "n_embd": 768, "vocab_size": 9}, "must have the keys of Nomic's own code"),
+        ({"model_type": "nomic_bert", "n_embd": 768, "vocab_size": 9}, "must have all keys of Nomic's own code"),
         ({"model_type": "nomic_bert", "tie_word_embeddings": False}, "tie_word_embeddings must be True"),
         ({"model_type": "nomic_bert", "head_dim": 32}, "head_dim must be hidden_size / num_attention_heads"),
         ({"model_type": "nomic_bert", "rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "rotary positions must have"),

@@ -246,7 +246,7 @@ def test_folders_and_weights_of_keras_are_read_bit_exactly(model, tmp_path):
 
 
 def test_formats_without_names_for_it_are_refused_in_one_sentence(model, tmp_path):
-    sentence = "names in Hugging Face's files; got 'transformer', whose models are saved with format 'keras'"
+    sentence = "which have a Hugging Face format; got 'transformer', whose models are saved with format 'keras'"
     with pytest.raises(ValueError, match=sentence):
         save_pretrained(model, tmp_path / "folder")
     with pytest.raises(ValueError, match=sentence):

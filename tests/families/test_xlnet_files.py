@@ -158,7 +158,7 @@ def test_settings_that_are_not_computed_are_refused_in_a_sentence(changes, said)
 
 def test_fields_that_it_does_not_have_are_refused():
     for changes in ({"type_vocab_size": 2}, {"position_offset": 2}, {"num_hidden_groups": 1}, {"embedding_size": 8}):
-        with pytest.raises(ValueError, match="as XLNet has no other; got"):
+        with pytest.raises(ValueError, match="the only value for XLNet; got"):
             CONFIG.replace(**changes)
 
 

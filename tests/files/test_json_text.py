@@ -9,7 +9,7 @@ from keras_bert_rebuild.files.json_text import parse_json
     ("text", "message"),
     [
         ("{", "f must be JSON in UTF-8: Expecting property name"),
-        ("[" * 65 + "]" * 65, "f, from the outermost value to the innermost, must have at most 64 levels; got 65"),
+        ("[" * 65 + "]" * 65, "the nesting of f must have at most 64 levels; got 65"),
         ('{"a":' * 65 + "1" + "}" * 65, "must have at most 64 levels"),
         ("[" * 200_000, "f must be JSON in UTF-8: maximum recursion depth"),
         ("9" * 5000, "Exceeds the limit"),

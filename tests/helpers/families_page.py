@@ -17,18 +17,18 @@ PICTURES = PAGE.parent / "images" / "families"
 
 # What is said of a family where it differs from BERT.
 SUBJECTS = (
-    "tables",
+    "embedding width",
     "segments",
     "positions",
-    "factor of token vectors",
-    "norm of the embedding",
+    "token embedding scale",
+    "embedding norm",
     "blocks",
     "norm",
     "attention to",
     "feed-forward",
     "biases",
     "convolution",
-    "norm after the blocks",
+    "final norm",
 )
 
 INTRODUCTION = """\

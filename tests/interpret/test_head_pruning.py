@@ -87,7 +87,7 @@ def test_maps_and_names_count_heads_as_before_they_were_pruned():
     assert query.their_shape == (12, 24)
     assert query.heads == "rows 0–5 head 1, … 6–11 head 2"
     assert query.of_head(2)[0] == slice(6, 12)
-    with pytest.raises(ValueError, match="3 was pruned"):
+    with pytest.raises(ValueError, match="must not be pruned; 3 of"):
         query.of_head(3)
 
 

@@ -166,5 +166,5 @@ def test_a_packed_model_stays_one_when_low_rank_matrices_are_merged(rng):
 def test_attention_of_packed_rows_is_not_shown(rng):
     model = build_model(tiny("bert"), ["mlm"], packed=True)
     inputs, _ = laid_out(tiny("bert"), sequences(rng, tiny("bert")), ROWS)
-    with pytest.raises(ValueError, match=r"model must have rows of one sequence; .* was built with packed=True"):
+    with pytest.raises(ValueError, match=r"model must take one sequence per row; .* was built with packed=True"):
         attention_maps(model, [inputs[tensor.name] for tensor in model.inputs])

@@ -180,7 +180,7 @@ def test_files_have_groups_or_texts_with_labels(tmp_path):
     (tmp_path / "c.tsv").write_text("who\tanna\nwhere\tparis\n")
     assert read_examples(tmp_path / "c.tsv", "ranking") == [TextGroup("who", "anna"), TextGroup("where", "paris")]
     (tmp_path / "d.tsv").write_text("query\tnote\nwho\tx\n")
-    with pytest.raises(ValueError, match=r"expected a text, or one to find as positive; got neither in .*d\.tsv, line 2"):
+    with pytest.raises(ValueError, match=r"expected a text, or a relevant text as positive; got neither in .*d\.tsv, line 2"):
         read_examples(tmp_path / "d.tsv", "ranking")
 
 

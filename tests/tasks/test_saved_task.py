@@ -85,7 +85,7 @@ def test_bad_folders_are_one_sentence(folder, tmp_path):
         (("other",), r"expected a task among classification, .*; got \['classification'\]"),
         (("encoder", "tagging"), "expected a task among classification, .*; got 'tagging'"),
         (("model.keras",), "is a whole model of Keras"),
-        (("broken",), "task.json must hold a JSON object; got list"),
+        (("broken",), "task.json must be a JSON object; got list"),
         (("newer",), "task.json must have settings of TextClassifier, some of problem, .*; got heat"),
         (("nothing",), "there is no file or folder"),
     ):

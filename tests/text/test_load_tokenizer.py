@@ -69,7 +69,7 @@ def test_settings_decide_between_several(bpe):
 
 
 @pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
-@pytest.mark.parametrize(("content", "message"), [("{", "must be JSON in UTF-8"), ("[]", "must hold a JSON object; got list")])
+@pytest.mark.parametrize(("content", "message"), [("{", "must be JSON in UTF-8"), ("[]", "must be a JSON object; got list")])
 def test_damaged_settings_are_refused_by_name(tmp_path, file, content, message):
     write(tmp_path, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]))
     write(tmp_path, file, content)

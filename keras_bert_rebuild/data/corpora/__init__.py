@@ -1,1 +1,1 @@
-"""Corpora: text on disk, tokens on disk, and documents of both."""
+"""Corpora: text files, token stores, and the documents in them."""

@@ -18,23 +18,23 @@ from keras_bert_rebuild.text.vocabulary import TOKEN_UNK
 
 DEDUPLICATE = ("no", "exact", "near")
 
-# Passages of fewer words ("Yes.", a heading) go only with their document.
+# Passages of fewer words ("Yes.", a heading) are only removed with their document.
 MIN_WORDS = 8
 
 _EXAMPLE_TOKENS = 60
-# Sets of shingles in memory; one of a long document may have megabytes.
+# Shingle sets held in memory; that of a long document may have megabytes.
 _SETS = 64
 
 
 @dataclass(frozen=True)
 class Removed:
-    """Texts that repeat others."""
+    """Texts that repeat other texts."""
 
     texts: np.ndarray
-    """Their numbers, ascending."""
+    """Their indices, ascending."""
 
     origins: np.ndarray
-    """For each the number of the text that stays."""
+    """For each, the index of the retained text that it repeats."""
 
 
 class Duplicates:
@@ -43,12 +43,13 @@ class Duplicates:
     Args:
         store: a `TokenStore` or a `MixedCorpus` of several.
         sketches: its `Sketches`.
-        similarity: a document or passage of at least this Jaccard similarity with an earlier one goes too; None: only exact ones.
-        given: the documents before this number all stay.
+        similarity: documents and passages whose Jaccard similarity with an earlier one is at least this are removed too; None to
+            remove exact duplicates only.
+        given: documents with an index below this are always retained.
 
     Attributes:
         found: `Removed` by `(unit, kind)`, "documents" or "passages" and "exact" or "near".
-        passages_stay: whether a passage stays, bool `(passages,)`.
+        passages_stay: whether each passage is retained, bool `(passages,)`.
     """
 
     def __init__(self, store, sketches, similarity=None, given=0):
@@ -68,7 +69,7 @@ class Duplicates:
         self.passages_stay = self._decide("passages", inside & longer, hashes, longer, sketches) & inside
 
     def _decide(self, unit, compared, hashes, some_words, sketches):
-        """Note which of the compared texts go; whether each of all texts was not found repeated."""
+        """Record which of the compared texts are removed; returns for every text whether it is retained."""
         staying = np.ones(len(compared), bool)
         exact = Removed(*exact_duplicates(hashes, np.flatnonzero(compared), self._given[unit]))
         staying[exact.texts] = False
@@ -96,13 +97,13 @@ class Duplicates:
         return np.unique(shingles(ids, starts - starts[0], self._continues)[0])
 
     def begins(self):
-        """Whether a document begins at a passage that stays: also at one that follows a passage that goes, bool `(passages,)`."""
+        """Whether a document begins at a retained passage, also since the passage before it was removed, bool `(passages,)`."""
         begins = np.zeros(len(self.passages_stay), bool)
         begins[self.firsts[:-1]] = True
         return self.passages_stay & (begins | ~np.concatenate([[True], self.passages_stay[:-1]]))
 
     def report(self):
-        """What goes, for people: by unit and kind the number of texts and tokens, and the first one with the one that stays."""
+        """What is removed, by unit and kind: the number of texts and tokens, and the first removed and retained text."""
         found = {}
         for (unit, kind), removed in self.found.items():
             starts = self.document_starts if unit == "documents" else self.passage_starts
@@ -119,7 +120,7 @@ class Duplicates:
 
 
 def make_shard_filter(tokens, output, unknown):
-    """The function that writes a shard without what goes.
+    """Make a function that writes a shard without the removed texts.
 
     Args:
         tokens: the folder of a token store.
@@ -127,8 +128,8 @@ def make_shard_filter(tokens, output, unknown):
         unknown: the id of `[UNK]`.
 
     Returns:
-        A function from `(number, stays, begins)`, of every passage whether it stays and whether a document begins at it, to the
-        record of the shard for the index.
+        A function from `(number, stays, begins)`, where `stays` says for each passage whether it is retained and `begins` whether
+        a document begins there, to the record of the shard for the index.
     """
     tokens, output = Path(tokens), Path(output)
 
@@ -157,18 +158,18 @@ def make_shard_filter(tokens, output, unknown):
 
 
 def deduplicate(tokens, output, scratch, similarity, workers, apart_from=()):
-    """Write the shards of a token store without repeated documents and passages.
+    """Write the shards of a token store without duplicate documents and passages.
 
     Args:
         tokens: the folder of the store.
-        output: the folder to write shards to, their numbers as in the store.
-        scratch: a folder for what is compared; an interrupted call resumes from what is there.
-        similarity: the least Jaccard similarity of near duplicates, in [0.5, 1); None removes exact ones alone.
+        output: the folder for the new shards, which have the numbers of the old ones.
+        scratch: a folder for intermediate files; an interrupted call resumes from them.
+        similarity: the Jaccard similarity from which texts are near duplicates, in [0.5, 1); None removes exact duplicates only.
         workers: number of processes.
-        apart_from: folders of other stores with the same vocabulary; what repeats a text of theirs goes too.
+        apart_from: folders of other stores with the same vocabulary; texts that repeat one of theirs are removed too.
 
     Returns:
-        The records of the shards, in order, and the report, plain values.
+        The records of the shards, in order, and the report as plain values.
     """
     shape = (0, 0) if similarity is None else band_shape(similarity)
     stores = [TokenStore(folder) for folder in (*apart_from, tokens)]

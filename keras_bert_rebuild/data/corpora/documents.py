@@ -1,4 +1,4 @@
-"""A corpus in memory: documents, read or made of docstrings, some held out, and their token ids with the unigram baseline."""
+"""A corpus in memory: documents from files or docstrings, held-out documents, token ids and the unigram baseline."""
 
 import ast
 import hashlib
@@ -20,10 +20,10 @@ from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
 def read_documents(path):
     """Read a text file or every text file of a folder.
 
-    A line is a passage, a blank line or the end of a file ends a document: the format of Google's pretraining data.
+    Every line is a passage; a blank line or the end of a file ends a document, as in Google's pretraining data.
 
     Args:
-        path: a file in UTF-8, or a folder, whose text files are read sorted by name: see `corpus_files`.
+        path: a file in UTF-8, or a folder, whose text files are read in the order of their names: see `corpus_files`.
 
     Returns:
         A list of documents, each a list of passages without white space around them.
@@ -36,25 +36,25 @@ def read_documents(path):
 
 
 def hold_out(documents, every=20, seed=0):
-    """Split documents into those to train on and those to test on.
+    """Split documents into training and test documents.
 
-    The text of a document and the seed decide which side it is on. Each side has at least two, since a pair needs two documents.
-    One passage in eight of a real corpus is repeated somewhere: once the documents are ids, `held_out.unseen` removes those that
-    are also in training from the test documents.
+    The side of a document depends only on its text and the seed. Each side has at least two documents, since pairs need two.
+    About one passage in eight of a real corpus occurs more than once: when the documents are ids, `held_out.unseen` removes
+    passages that are also in the training documents from the test documents.
 
     Args:
         documents: lists of passages.
         every: about one document in `every` is held out.
-        seed: a different seed holds out different documents.
+        seed: seed of the split.
 
     Returns:
         `(training documents, test documents)`, both in the given order.
 
     Raises:
-        ValueError: there are fewer than four documents, or fewer than two to test on with a passage that is not also in training.
+        ValueError: there are fewer than four documents, or fewer than two test documents with a passage not in training.
     """
     if len(documents) < 4:
-        raise ValueError(f"a corpus must have at least 4 documents, separated by blank lines, to hold out 2; got {len(documents)}.")
+        raise ValueError(f"expected at least 4 documents, separated by blank lines, to hold out 2 of them; got {len(documents)}.")
     numbers = [_number(document, seed) for document in documents]
     held = {i for i, number in enumerate(numbers) if number % every == 0}
     if not 2 <= len(held) <= len(documents) - 2:
@@ -63,20 +63,20 @@ def hold_out(documents, every=20, seed=0):
     test = [documents[i] for i in sorted(held)]
     seen = {passage for document in train for passage in document}
     if sum(not seen.issuperset(document) for document in test) < 2:
-        raise ValueError("a corpus must have passages that occur in only one document, to test on; those held out are repeated.")
+        raise ValueError("expected 2 held-out documents with passages that are not in training; all their passages are repeated.")
     return train, test
 
 
 def _number(document, seed):
-    """A number that looks random and is the same on every machine."""
+    """A pseudorandom number, the same on every machine."""
     digest = hashlib.sha256("\n".join([str(seed), document[0], str(len(document))]).encode()).digest()
     return int.from_bytes(digest[:8], "big")
 
 
-# Neither documentation nor prose.
+# Lines of docstrings that are neither documentation nor prose.
 SKIPPED_FOLDERS = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "__pycache__", "_vendor"}
 
-# A passage is prose if it has at least this many words, and at least this share of its characters are letters and spaces.
+# A passage is prose if it has at least this many words and at least this fraction of its characters are letters and spaces.
 MIN_WORDS = 8
 MIN_LETTERS = 0.85
 
@@ -85,7 +85,7 @@ def docstring_files(packages):
     """The Python files of the standard library and of installed packages, in a fixed order.
 
     Args:
-        packages: names of packages; those that are not installed are left out. None is imported.
+        packages: names of packages; missing ones are skipped. None is imported.
     """
     folders = [Path(sysconfig.get_paths()["stdlib"])]
     for package in packages:
@@ -103,9 +103,9 @@ def docstring_document(path):
     """The prose of all docstrings of a file: a list of passages, one per paragraph."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old escapes in other people's strings
+            warnings.simplefilter("ignore")  # deprecated escapes in the strings of other packages
             tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):  # templates and files for other versions of Python
+    except (SyntaxError, ValueError):  # templates, and files for other versions of Python
         return []
     passages = []
     for node in ast.walk(tree):
@@ -115,7 +115,7 @@ def docstring_document(path):
 
 
 def prose(docstring):
-    """The paragraphs of a docstring that are sentences, each on one line; code, tables and lists of arguments are left out.
+    """The paragraphs of a docstring that are sentences, one line each; code, tables and argument lists are left out.
 
     Example:
 
@@ -139,7 +139,7 @@ _BLOCK = 1 << 20
 class TokenCorpus:
     """Tokenised documents in flat arrays.
 
-    Training examples need only `ids_at`, `passage_starts`, `document_starts`, `num_tokens` and `vocabulary`, so any object with
+    Training examples only need `ids_at`, `passage_starts`, `document_starts`, `num_tokens` and `vocabulary`: any object with
     these is a corpus.
     """
 
@@ -147,10 +147,10 @@ class TokenCorpus:
     """The ids of all passages, concatenated, int32 `(tokens,)`."""
 
     passage_starts: np.ndarray
-    """Where passages start and, last, the number of tokens, int64 `(passages + 1,)`, ascending."""
+    """Offset of the first token of every passage, and last the number of tokens, int64 `(passages + 1,)`, ascending."""
 
     document_starts: np.ndarray
-    """The same for documents, `(documents + 1,)`; every document starts where a passage starts."""
+    """The same for documents, `(documents + 1,)`; every document starts at the start of a passage."""
 
     vocabulary: list
     """The tokens in the order of their ids."""
@@ -169,7 +169,7 @@ class TokenCorpus:
 
 
 def encode_documents(documents, encode, vocabulary, cased=False):
-    """Tokenise documents. Passages without tokens are left out, and documents without passages.
+    """Tokenise documents. Passages without tokens are left out, as are documents without passages.
 
     Args:
         documents: an iterable of lists of passages.
@@ -212,6 +212,6 @@ def corpus_digest(corpus):
 
 
 def unigram_log_probabilities(ids, vocab_size):
-    """The log probability of every token of the vocabulary from its count, with one added to each (Laplace), `(vocab_size,)`."""
+    """The log probability of every token from its count, with add-one (Laplace) smoothing, `(vocab_size,)`."""
     counts = np.bincount(ids, minlength=vocab_size) + 1.0
     return np.log(counts / counts.sum())

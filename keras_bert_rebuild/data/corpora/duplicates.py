@@ -1,4 +1,4 @@
-"""Which of many texts repeat an earlier one, exactly or nearly, in memory that does not grow with the texts."""
+"""Texts that repeat an earlier one, exactly or nearly, found in memory that does not grow with the length of the texts."""
 
 from collections import defaultdict
 
@@ -6,17 +6,17 @@ import numpy as np
 
 
 def exact_duplicates(hashes, candidates, given=0):
-    """The first text with the same hash, for every candidate.
+    """For every candidate that repeats an earlier text, the first text with the same hash.
 
-    Hashes have 64 bits: one of two different texts is taken for the other about once in 10¹⁹ pairs.
+    Hashes have 64 bits: two different texts have the same hash about once in 10¹⁹ pairs.
 
     Args:
-        hashes: of all texts, uint64 `(texts,)`.
-        candidates: the numbers of those to compare, ascending.
-        given: the texts before this number all stay.
+        hashes: hashes of all texts, uint64 `(texts,)`.
+        candidates: the indices of the texts to compare, ascending.
+        given: texts with an index below this are always retained.
 
     Returns:
-        The candidates that repeat an earlier one, ascending, and the number of the first such text for each.
+        The candidates that repeat an earlier text, ascending, and for each the index of the first such text.
     """
     _, first, which = np.unique(hashes[candidates], return_index=True, return_inverse=True)
     origin = first[which]
@@ -25,26 +25,26 @@ def exact_duplicates(hashes, candidates, given=0):
 
 
 def near_duplicates(bands, candidates, similar, given=0):
-    """The texts that are similar to an earlier one that stays.
+    """The texts that are similar to an earlier, retained text.
 
-    Texts are taken in order. One is compared with the earlier ones that share a band with it and stay; if none is similar, it
-    stays. So every text that goes has a similar one that stays, and in a chain of texts, each similar to the next, every second
-    one may stay.
+    Texts are processed in order. Each is compared with the earlier retained texts that share a band with it, and retained if none
+    of these is similar. So every removed text is similar to a retained one; in a chain of texts, each similar to the next, every
+    second one may be retained.
 
     Args:
-        bands: an iterable that can be read twice: for every band the keys of all texts, uint64 `(texts,)`.
-        candidates: the numbers of those to compare, ascending.
-        similar: a function of the numbers of two texts that share a band, the earlier one first: whether one repeats the other.
-        given: the texts before this number all stay.
+        bands: an iterable that can be iterated twice: for every band the keys of all texts, uint64 `(texts,)`.
+        candidates: the indices of the texts to compare, ascending.
+        similar: a function of the indices of two texts that share a band, the earlier one first: whether one repeats the other.
+        given: texts with an index below this are always retained.
 
     Returns:
-        The numbers of the texts that go, ascending, and for each that of the text that stays.
+        The indices of the removed texts, ascending, and for each the index of the retained text.
     """
     shared = np.zeros(len(candidates), bool)
     for keys in bands:
         shared |= _counts(keys[candidates])[0] > 1
     texts = candidates[shared]
-    # Only texts that share a band with another one are remembered; most share none.
+    # Only texts that share a band with another text are stored; most share none.
     groups = []
     for keys in bands:
         counts, group = _counts(keys[texts])
@@ -65,6 +65,6 @@ def near_duplicates(bands, candidates, similar, given=0):
 
 
 def _counts(keys):
-    """For every key how often it occurs, and a number that equal ones share."""
+    """For every key its number of occurrences, and an index that equal keys share."""
     _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
     return counts[which], which

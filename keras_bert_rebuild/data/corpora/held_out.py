@@ -1,4 +1,4 @@
-"""Split a corpus by document into training and held-out text that share no passage."""
+"""Split a corpus by document into training and held-out text without a passage in common."""
 
 import numpy as np
 
@@ -6,15 +6,15 @@ from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.token_store import span_indexes
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 
-# Tokens hashed at a time: their numbers stay in the processor's cache.
+# Tokens hashed at a time, few enough to stay in the processor's cache.
 _BLOCK = 1 << 17
 
 
 def repeated_passages(corpus, other):
-    """The numbers of the passages of a corpus that are also in another one, with the same ids.
+    """The indices of the passages of a corpus that also occur in another corpus, with the same ids.
 
-    Passages are compared by hashes of 64 bits, so that nothing of the other corpus is held, however large it is. If two hashes
-    collide, about once in 10¹⁸ pairs, a passage that is not repeated is included; a repeated one is never missed.
+    Passages are compared by 64-bit hashes, so nothing of the other corpus is held in memory, however large it is. If two hashes
+    collide, about once in 10¹⁸ pairs, a passage that is not repeated is included; a repeated passage is never missed.
 
     Args:
         corpus: a `TokenCorpus`, or any object with its attributes; memory grows with the number of its passages.
@@ -40,7 +40,7 @@ def repeated_passages(corpus, other):
 
 
 def _hashes(corpus, starts, weights):
-    """Yield the hashes of the passages, in order, some at a time: uint64."""
+    """Yield the hashes of the passages in order, a chunk at a time: uint64."""
     first, last = 0, len(starts) - 1
     while first < last:
         stop = max(int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1, first + 1)
@@ -48,7 +48,7 @@ def _hashes(corpus, starts, weights):
         positions = np.arange(begins[-1])
         ids = corpus.ids_at(positions + starts[first]).astype("uint64")
         offsets = positions - np.repeat(begins[:-1], np.diff(begins))
-        # One is added, or an id of 0 at the end would change nothing.
+        # One is added to each id; otherwise ids of 0 at the end of a passage would not change its hash.
         sums = np.cumsum((ids + np.uint64(1)) * weights[offsets], dtype="uint64")
         yield np.diff(np.concatenate([np.zeros(1, "uint64"), sums])[begins])
         first = stop
@@ -59,13 +59,13 @@ class SomeDocuments:
 
     Args:
         corpus: a `TokenCorpus`, or any object with its attributes.
-        documents: the numbers of the documents, ascending, at least one.
-        without: the numbers of passages to leave out. The passages before and after one become two documents of the same text, so
-            that no passage follows one that it did not follow before.
+        documents: the indices of the documents, ascending, at least one.
+        without: the indices of passages to leave out. The text before and after each becomes two documents, so that no passage
+            follows one that it did not follow before.
 
     Attributes:
         document_starts, passage_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
-        texts: the number, from 0, of the text that every document is from, ascending, int64 `(documents,)`.
+        texts: the index, from 0, of the text that each document is part of, ascending, int64 `(documents,)`.
     """
 
     def __init__(self, corpus, documents, without=()):
@@ -89,7 +89,7 @@ class SomeDocuments:
         self.cased = corpus.cased
 
     def ids_at(self, positions):
-        """The ids at positions in these documents, int32, in the shape of `positions`."""
+        """Token ids at positions in these documents, int32, in the shape of `positions`."""
         positions = np.asarray(positions)
         if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
             raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
@@ -98,24 +98,24 @@ class SomeDocuments:
 
 
 def split_documents(corpus, share, seed=0):
-    """Split a corpus by document, at random.
+    """Split a corpus at random, by document.
 
-    Each corpus of a `MixedCorpus` is split, and none of them has in training what is held out of another one.
+    Every corpus of a `MixedCorpus` is split; what is held out of one is not in the training part of another either.
 
     Args:
         corpus: a `TokenCorpus`, or any object with its attributes.
-        share: share of the documents to hold out, in (0, 1); at least three documents, so that they form pairs.
-        seed: a whole number.
+        share: fraction of the documents to hold out, in (0, 1); at least three documents, so that they form pairs.
+        seed: an integer.
 
     Returns:
         Two corpora: the documents to train on, and the held-out documents without the passages that are also in training. See
         `unseen`.
 
     Raises:
-        ValueError: the corpus is too small for this, or the passages held out are all in training too.
+        ValueError: the corpus is too small, or all held-out passages are in training too.
     """
     if not 0 < share < 1:
-        raise ValueError(f"the share of the documents to hold out must be in (0, 1); got {share}.")
+        raise ValueError(f"the fraction of documents to hold out must be in (0, 1); got {share}.")
     if isinstance(corpus, MixedCorpus):
         train, held_out = zip(*(_divided(part, share, seed) for part in corpus.parts), strict=True)
         mixed = corpus.with_parts(train)
@@ -125,14 +125,14 @@ def split_documents(corpus, share, seed=0):
 
 
 def chosen_documents(count, share, seed=0):
-    """The numbers of the documents that `split_documents` holds out of a corpus, ascending.
+    """The indices of the documents that `split_documents` holds out, ascending.
 
     Args:
-        count: documents of the corpus.
+        count: number of documents in the corpus.
         share, seed: see `split_documents`.
 
     Raises:
-        ValueError: the corpus is too small for this.
+        ValueError: the corpus is too small.
     """
     held_out = max(round(share * count), 3)
     if count - held_out < 3:
@@ -144,7 +144,7 @@ def chosen_documents(count, share, seed=0):
 
 
 def _divided(corpus, share, seed):
-    """The documents to train on, and those held out."""
+    """The training and the held-out documents."""
     count = len(corpus.document_starts) - 1
     chosen = chosen_documents(count, share, seed)
     others = np.setdiff1d(np.arange(count), chosen, assume_unique=True)
@@ -152,17 +152,17 @@ def _divided(corpus, share, seed):
 
 
 def unseen(held_out, train):
-    """The part of a corpus that another corpus does not have: all but the passages that are in both.
+    """The held-out corpus without the passages that are also in training.
 
     Args:
-        held_out: a `TokenCorpus`, or any object with its attributes, to test on.
-        train: the same, to train on.
+        held_out: the corpus to test on: a `TokenCorpus`, or any object with its attributes.
+        train: the corpus to train on.
 
     Returns:
         A `SomeDocuments`.
 
     Raises:
-        ValueError: fewer than two documents have passages left, so that they form no pairs.
+        ValueError: fewer than two documents have passages left, so that they cannot form pairs.
     """
     count = len(held_out.document_starts) - 1
     left = SomeDocuments(held_out, np.arange(count), repeated_passages(held_out, train))
@@ -170,7 +170,7 @@ def unseen(held_out, train):
     if texts < 2:
         raise ValueError(
             f"expected at least 2 held-out documents with passages that are not in training; {texts} of {count} "
-            f"{'has' if texts == 1 else 'have'} any: hold out more, or none."
+            f"{'has' if texts == 1 else 'have'} any: hold out more documents, or none."
         )
     return left
 

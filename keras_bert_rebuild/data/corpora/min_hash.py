@@ -1,8 +1,8 @@
-"""MinHash signatures of token ids, and the bands in which those of similar texts are likely to be equal.
+"""MinHash signatures of token ids, and bands of signatures (locality-sensitive hashing).
 
-A text is the set of its shingles, runs of three words; the similarity of two texts is that of Jaccard, the shingles that both have
-as a fraction of those that one of them has. Of every hash function a signature has the least value over the shingles, and two
-texts have the same one with a probability that is their similarity.
+A text is the set of its shingles, three consecutive words each; the similarity of two texts is the Jaccard similarity of their
+sets, |A ∩ B| / |A ∪ B|. A signature has, for every hash function, the minimum over the shingles; two texts agree in each value with
+a probability equal to their similarity.
 
 References: Broder, 1997, "On the resemblance and containment of documents"; Leskovec et al., 2020, "Mining of massive datasets",
 section 3.4 (bands).
@@ -16,19 +16,19 @@ from keras_bert_rebuild.data.random_numbers import keys
 
 SHINGLE_WORDS = 3
 
-# Most values of a signature, and the probability that a pair at the threshold shares a band, at least.
+# Maximum length of a signature, and minimum probability that a pair at the threshold shares a band.
 _VALUES = 128
 _FOUND = 0.99
 
-# What a key is for: the first number that `keys` mixes in.
+# The purpose of a key: the first number that `keys` mixes in.
 _WORDS, _SHINGLES, _FACTORS, _PASSAGES, _BANDS = range(5)
 
 
 def band_shape(similarity):
-    """How a signature is cut for a threshold: `(bands, rows)`.
+    """How signatures are divided into bands for a threshold: `(bands, rows)`.
 
-    The most rows, and so the fewest pairs that share a band by chance, with at most 128 values and a probability of at least 99 %
-    that a pair at the threshold shares one.
+    The maximum number of rows, so that few dissimilar pairs share a band by chance, for which a signature has at most 128 values
+    and a pair at the threshold shares a band with a probability of at least 99 %.
 
     Args:
         similarity: the threshold, in [0.5, 1).
@@ -43,7 +43,7 @@ def band_shape(similarity):
 
 
 def share_a_band(similarity, bands, rows):
-    """The probability that two texts of a similarity share a band."""
+    """The probability that two texts of the given similarity share a band."""
     return 1 - (1 - similarity**rows) ** bands
 
 
@@ -57,7 +57,7 @@ def word_counts(ids, passage_starts, continues):
 
     Args:
         ids: token ids, `(tokens,)`.
-        passage_starts: where passages start and, last, the number of tokens, strictly ascending from 0, `(passages + 1,)`.
+        passage_starts: offset of every passage, and last the number of tokens, strictly ascending from 0, `(passages + 1,)`.
         continues: from `continuations`.
     """
     firsts = _word_starts(ids, passage_starts, continues)
@@ -67,20 +67,21 @@ def word_counts(ids, passage_starts, continues):
 def shingles(ids, passage_starts, continues):
     """The hashes of the shingles of passages.
 
-    A shingle is within a passage, so that those of a document are those of its passages; a passage of fewer words is one.
+    Shingles do not cross passages, so those of a document are the union of those of its passages. A passage of fewer than three
+    words is one shingle.
 
     Args:
         ids, passage_starts, continues: see `word_counts`.
 
     Returns:
-        uint64 `(shingles,)`, and where those of every passage start and, last, their number, `(passages + 1,)`.
+        The hashes, uint64 `(shingles,)`, and the offset of every passage's first one, and last their number, `(passages + 1,)`.
     """
     firsts = _word_starts(ids, passage_starts, continues)
     if not len(firsts):
         return np.zeros(0, "uint64"), np.zeros(len(passage_starts), "int64")
     words = keys(0, _WORDS, sums_of_products(ids, firsts, np.append(firsts[1:], len(ids))))
     ends = np.searchsorted(firsts, passage_starts)
-    left = np.repeat(ends[1:], np.diff(ends)) - np.arange(len(words))  # words from this one to the end of its passage
+    left = np.repeat(ends[1:], np.diff(ends)) - np.arange(len(words))  # words from here to the end of the passage
     weights = keys(0, _FACTORS, np.arange(SHINGLE_WORDS))
     sums = words * weights[0]
     for ahead in range(1, SHINGLE_WORDS):
@@ -95,8 +96,8 @@ def signatures(hashes, starts, count):
     """The signatures of texts, uint32 `(texts, count)`.
 
     Args:
-        hashes, starts: their shingles, as from `shingles`; every text has one at least.
-        count: values of a signature, each of another hash function: multiply and shift of an odd 64-bit factor.
+        hashes, starts: their shingles, see `shingles`; every text has at least one.
+        count: length of a signature; each value has its own hash function, multiply-shift with an odd 64-bit factor.
 
     Reference: Dietzfelbinger et al., 1997, "A reliable randomized algorithm for the closest-pair problem".
     """
@@ -110,7 +111,7 @@ def signatures(hashes, starts, count):
 
 
 def band_keys(signature, bands, rows):
-    """One number for each band of signatures, uint64 `(bands, texts)`; equal bands have equal ones."""
+    """The key of every band of the signatures, uint64 `(bands, texts)`; equal bands have equal keys."""
     weights = keys(0, _FACTORS, np.arange(bands * rows)) | np.uint64(1)
     weighted = (signature.astype("uint64") * weights).reshape(len(signature), bands, rows).sum(axis=2, dtype="uint64")
     return keys(0, _BANDS, weighted.T)
@@ -122,11 +123,11 @@ def passage_hashes(ids, passage_starts):
 
 
 def sums_of_products(numbers, starts, ends):
-    """For each of consecutive spans the sum of its numbers, each plus one and times a random number for its place, modulo 2⁶⁴.
+    """For each of consecutive spans, Σ (number + 1) · (random factor of its index in the span), modulo 2⁶⁴.
 
     Args:
-        numbers: whole numbers `(count,)`.
-        starts, ends: of the spans, `(spans,)`; each begins where the one before it ends, the first at 0, and none is empty.
+        numbers: integers `(count,)`.
+        starts, ends: the spans, `(spans,)`; each begins where the previous one ends, the first at 0, and none is empty.
 
     Reference: Carter and Wegman, 1979, "Universal classes of hash functions".
     """
@@ -135,12 +136,12 @@ def sums_of_products(numbers, starts, ends):
     sizes = ends - starts
     places = np.arange(len(numbers)) - np.repeat(starts, sizes)
     weights = keys(0, _FACTORS, np.arange(sizes.max()))
-    # One is added, or a 0 at the end would change nothing.
+    # One is added; otherwise zeros at the end of a span would not change the sum.
     return np.add.reduceat((numbers.astype("uint64") + np.uint64(1)) * weights[places], starts)
 
 
 def similarity_of(first, second):
-    """The Jaccard similarity of two sets of shingles, each ascending without repetition."""
+    """The Jaccard similarity of two sets of shingles, each sorted and without repetitions."""
     both = len(np.intersect1d(first, second, assume_unique=True))
     return both / (len(first) + len(second) - both)
 

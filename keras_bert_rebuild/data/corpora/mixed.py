@@ -1,4 +1,4 @@
-"""Several corpora as one, each with a share of the examples."""
+"""Several corpora as one, each with a given share of the examples."""
 
 import functools
 import hashlib
@@ -15,30 +15,30 @@ from keras_bert_rebuild.data.corpora.documents import corpus_digest
 from keras_bert_rebuild.data.corpora.token_store import TokenStore, span_indexes
 from keras_bert_rebuild.files.finite import is_number
 
-# Examples among which every corpus has its share exactly, rounded to whole ones.
+# In every window of this many examples each corpus has exactly its share, rounded to an integer.
 WINDOW = 1024
 
 
 class MixedCorpus:
-    """Documents of several corpora, which training reads by weight.
+    """The documents of several corpora, from which training samples by weight.
 
-    The documents are those of the corpora one after another, and nothing is copied: ids are read from the corpora. `pretrain` and
-    `pretraining_batches` draw examples (with packing, rows) from each corpus by its share. Every corpus has passes of its own, so
-    that its documents are read equally often, those of a small corpus with a large share more often than the others.
+    The documents are those of the corpora, concatenated; nothing is copied, ids are read from the corpora. `pretrain` and
+    `pretraining_batches` draw examples (rows, with packing) from every corpus by its share. Each corpus has its own epochs, so that
+    its documents are read equally often; a small corpus with a large share is repeated more often than the others.
 
     Args:
         corpora: `TokenStore`s, their folders, or other `TokenCorpus`es, all with the same vocabulary.
-        weights: a number above 0 for each; the shares are their fractions of the sum. None: the numbers of tokens, so that all
-            documents are read equally often.
+        weights: a number above 0 per corpus, normalised to shares. None for the numbers of tokens, so that all documents are read
+            equally often.
 
     Attributes:
         parts: the corpora.
-        shares: the share of each in the examples, from 1/1,024 on, float64.
-        starts: the position of the first token of each and, last, the number of tokens, int64 `(parts + 1,)`.
+        shares: the share of each corpus in the examples, at least 1/1,024, float64.
+        starts: the position of the first token of each corpus, and last the number of tokens, int64 `(parts + 1,)`.
         document_starts, passage_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
 
     Raises:
-        ValueError: the vocabularies differ, or weights are missing, not above 0, or of less than one example in 1,024.
+        ValueError: the vocabularies differ; or a weight is missing, not above 0, or smaller than one example in 1,024.
     """
 
     def __init__(self, corpora: Sequence[Any], weights: Sequence[float] | None = None) -> None:
@@ -49,7 +49,7 @@ class MixedCorpus:
         for name, part in zip(names, self.parts, strict=True):
             if list(part.vocabulary) != list(self.parts[0].vocabulary) or part.cased != self.parts[0].cased:
                 raise ValueError(
-                    f"corpora that are mixed must have the same vocabulary and case; {name} has others than {names[0]}."
+                    f"corpora to mix must have the same vocabulary and case; those of {name} differ from those of {names[0]}."
                 )
         self.vocabulary, self.cased = self.parts[0].vocabulary, self.parts[0].cased
         self.starts = np.cumsum([0, *(part.num_tokens for part in self.parts)])
@@ -70,7 +70,7 @@ class MixedCorpus:
 
     @functools.cached_property
     def passage_starts(self) -> npt.NDArray[np.int64]:
-        """Where passages start and, last, the number of tokens: int64, `(passages + 1,)`, ascending."""
+        """Offset of every passage, and last the number of tokens: int64, `(passages + 1,)`, ascending."""
         return self._joined("passage_starts")
 
     @functools.cached_property
@@ -80,22 +80,22 @@ class MixedCorpus:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Identifies the corpora and their shares."""
+        """Digest that identifies the corpora and their shares."""
         listed = "".join(f"{corpus_digest(part)} {share!r}\n" for part, share in zip(self.parts, self.shares.tolist(), strict=True))
         return hashlib.sha256(listed.encode()).hexdigest()
 
     def with_parts(self, parts: Sequence[Any]) -> "MixedCorpus":
-        """Other corpora, such as some documents of each, with the same shares."""
+        """A mixture of other corpora, such as some documents of each, with the same shares."""
         return MixedCorpus(parts, self.shares.tolist())
 
     def verify(self) -> None:
-        """Verify the corpora that can be: see `TokenStore.verify`."""
+        """Verify every corpus that supports it: see `TokenStore.verify`."""
         for part in self.parts:
             if hasattr(part, "verify"):
                 part.verify()
 
     def described(self) -> list[dict[str, Any]]:
-        """What is mixed, as plain values: of every corpus its folder's name, tokens, documents and share."""
+        """The corpora as plain values: name of the folder, tokens, documents and share of each."""
         return [
             {
                 **({"name": Path(part.path).name} if hasattr(part, "path") else {}),
@@ -112,7 +112,7 @@ class MixedCorpus:
 
 
 def window_quotas(shares):
-    """Of the examples of a window those of every corpus, whole numbers that sum to `WINDOW`, by largest remainders."""
+    """The number of examples of each corpus in a window, integers that sum to `WINDOW`, by largest remainders."""
     quotas = np.floor(shares * WINDOW).astype("int64")
     largest = np.argsort(quotas - shares * WINDOW, kind="stable")
     quotas[largest[: WINDOW - quotas.sum()]] += 1
@@ -129,5 +129,5 @@ def _shares(weights, names):
     shares = np.array(weights, "float64") / math.fsum(weights)
     for quota, share, name in zip(window_quotas(shares), shares, names, strict=True):
         if not quota:
-            raise ValueError(f"a corpus must have at least one example in {WINDOW:,}; {name} has a share of {share:.2e}.")
+            raise ValueError(f"a corpus must have at least one example in {WINDOW:,}; the share of {name} is {share:.2e}.")
     return shares

@@ -1,4 +1,4 @@
-"""One run of `prepare`: what remains to be done, what is done, and what is on disk."""
+"""The progress of a run of `prepare`: what is on disk and what remains to be done."""
 
 import contextlib
 import json
@@ -22,10 +22,10 @@ from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.locked import locked
 from keras_bert_rebuild.files.regular import read_text
 
-# The folder in a store for what it is made of with deduplication, until it is finished.
+# The folder, inside a store, with the intermediate files of deduplication; removed when the store is finished.
 STAGING = ".deduplicating"
 
-# How long to wait for another part that is starting.
+# Seconds to wait for another part that is starting.
 BEGIN_SECONDS = 60
 
 
@@ -34,32 +34,32 @@ class Prepared:
     """The result of a run of `prepare`."""
 
     counts: dict
-    """Tokens, passages and documents that start in the shards of this part, and how many of the tokens are `[UNK]`."""
+    """Number of tokens, passages and documents that start in the shards of this part, and of `[UNK]` among the tokens."""
 
     shards: int
-    """Shards of this part."""
+    """Number of shards of this part."""
 
     made: int
-    """How many of them this run made; the others were on disk."""
+    """How many of them this run wrote; the others were on disk already."""
 
     cased: bool
     """Whether the ids preserve case and accents."""
 
     notes: list
-    """What was left out or cut: lines for the user."""
+    """Messages for the user about text that was skipped or cut."""
 
     removed: dict | None = None
     """With `deduplicate`, what was removed: by unit ("documents", "passages") and kind ("exact", "near") the number of `texts` and
-    `tokens`, and an `example` with the first text that was `removed` and the one that `stays`."""
+    `tokens`, and an `example`: the first text that was `removed` and the retained text that it repeats (`stays`)."""
 
 
 class Preparation:
-    """The progress of a folder of tokens, and the part of it that is on disk.
+    """The progress of a folder of tokens, as far as it is on disk.
 
     Args:
         reader: a `CorpusReader`.
         output: path of the folder.
-        settings: the settings that the bytes of the shards depend on, a dictionary for JSON.
+        settings: the settings that determine the bytes of the shards, a dictionary for JSON.
         part: `(number, parts)`.
         vocabulary: the bytes of the vocabulary file.
         progress: called as `progress(file_bytes, text_bytes)`.
@@ -71,7 +71,7 @@ class Preparation:
         self.description = {"format": FORMAT, "version": VERSION, "part": list(part), "settings": settings}
         self.index = output / part_file("index", part)
         self.records = {}
-        self.indexed = {}  # the shards of an index that exists already
+        self.indexed = {}  # the shards listed in an existing index
         self.started = {}  # block number: (file bytes, text bytes)
         self.blocks = self.made = 0
         self.has_started = self.wrote_vocabulary = False
@@ -102,7 +102,7 @@ class Preparation:
                 self.indexed[checked_record(record, self.index)["number"]] = record
 
     def tasks(self):
-        """Yield `(number, text, continues)` of every block of this part that is not on disk."""
+        """Yield `(number, text, continues)` of every block of this part that is missing on disk."""
         before = 0
         for block in self.reader.blocks():
             number, sizes = block.number, (block.file_bytes - before, block.text_bytes)
@@ -119,29 +119,29 @@ class Preparation:
             task = number, block.text, block.continues
             del block
             yield task
-            del task  # before the next block is read
+            del task  # free it before the next block is read
 
     def add(self, record):
-        """Note that a shard was made."""
+        """Record that a shard is complete."""
         self.records[record["number"]] = record
         self.made += 1
         self.progress(*self.started.pop(record["number"]))
 
     def finish(self):
-        """Write the index, which replaces the files that recorded the progress."""
+        """Write the index, and remove the progress files that it replaces."""
         self.start()
         records = [self.records[number] for number in sorted(self.records)]
         counts = {name: sum(record[name] for record in records) for name in COUNTS}
         if self.part[1] == 1 and not counts["tokens"]:
             self._discard()
-            raise ValueError(f"the corpus must hold at least one word; {self.reader.path} holds none.")
+            raise ValueError(f"the corpus must have at least one word; {self.reader.path} has none.")
         left_out = {name: getattr(self.reader, name) for name in ("bad_lines", "cut_lines")}
         write_json(self.index, {**self.description, **counts, **left_out, "blocks": self.blocks, "shards": records})
         self._remove_progress(records)
         return Prepared(counts, len(records), self.made, self.settings["cased"], self.reader.notes())
 
     def finished(self):
-        """What was prepared, if the folder has been finished with deduplication and all of it is there; else None."""
+        """The result, if the folder was finished with deduplication and is complete; else None."""
         records = [self.indexed[number] for number in sorted(self.indexed)]
         if not records or not all(is_intact(self.output, record) for record in records):
             return None
@@ -154,13 +154,13 @@ class Preparation:
         return Prepared(counts, len(records), 0, self.settings["cased"], notes, removed)
 
     def finish_from(self, tokens, prepared, records, removed):
-        """Write the index of shards that were made from those of another folder.
+        """Write the index of shards made from those of another folder.
 
         Args:
-            tokens: the other folder, finished.
-            prepared: what was prepared there, `Prepared`.
-            records: the records of the shards here.
-            removed: what was removed.
+            tokens: the other, finished folder.
+            prepared: the `Prepared` of that folder.
+            records: the records of the new shards.
+            removed: the report of what was removed.
         """
         counts = {name: sum(record[name] for record in records) for name in COUNTS}
         before = read_description(tokens / part_file("index", self.part))
@@ -178,7 +178,7 @@ class Preparation:
             shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
     def _done(self, number):
-        """The record of a shard that is complete on disk, or None."""
+        """The record of a shard if it is complete on disk, else None."""
         path = self.output / record_file(number)
         record = self.indexed.get(number)
         if record is None and path.exists():
@@ -189,12 +189,12 @@ class Preparation:
         return record if record is not None and record["number"] == number and is_intact(self.output, record) else None
 
     def start(self):
-        """Create the folder, once there is something to write."""
+        """Create the folder as soon as there is something to write."""
         progress, vocabulary = self.output / part_file("progress", self.part), self.output / "vocab.txt"
         if self.has_started and progress.exists() and vocabulary.exists():
             return
         self.output.mkdir(parents=True, exist_ok=True)
-        # Each part has its own lock: with this one, a part checks what the others have started before it starts.
+        # In addition to the lock of each part, this lock lets a part check what others have started before it starts itself.
         with locked(self.output / ".begin.lock", self.output, wait=BEGIN_SECONDS):
             self.check_folder()
             self.has_started = True
@@ -206,16 +206,16 @@ class Preparation:
 
     def _discard(self):
         names = [name for record in self.records.values() for name in (*record["files"], record_file(record["number"]))]
-        if self.wrote_vocabulary:  # else it may be the user's own
+        if self.wrote_vocabulary:  # otherwise it may belong to the user
             names.append("vocab.txt")
         for name in (*names, part_file("progress", self.part)):
             (self.output / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # something else is in it
+        with contextlib.suppress(OSError):  # the folder has other files
             self.output.rmdir()
 
 
 def _is_report(removed):
-    """Whether what an index says of the removed texts has the form in which it was written."""
+    """Whether the index's record of removed texts is well-formed."""
     try:
         found = [entry for kinds in removed.values() for entry in kinds.values()]
         whole = all(type(entry[name]) is int for entry in found for name in ("texts", "tokens"))

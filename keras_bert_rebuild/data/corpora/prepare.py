@@ -1,4 +1,4 @@
-"""Tokenise a corpus once, a block at a time, into a folder that training reads from disk."""
+"""Tokenise a corpus once, block by block, into a folder that training reads from disk."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ from keras_bert_rebuild.text.vocabulary import (
 )
 from keras_bert_rebuild.text.wordpiece_files import settings_beside
 
-# Bytes that are tokenised at a time: enough to be fast, few compared with a block.
+# Bytes tokenised at a time: enough to be fast, small compared with a block.
 _SLICE = 300_000
 
 
@@ -44,8 +44,8 @@ def encode_block(text, encode_flat, continues=False):
         continues: whether the first document started in an earlier block.
 
     Returns:
-        A dictionary of arrays: `ids`, and where `passages` and `documents` start and, last, the number of ids, int64. Passages and
-        documents without tokens are left out, and so is the start of a document that started in an earlier block.
+        A dictionary of arrays: `ids`, and, as int64, the offsets of `passages` and `documents`, each followed by the number of ids.
+        Passages and documents without tokens are left out, as is the start of a document that started in an earlier block.
     """
     ids, lengths, blank, lines = [], [], [], 0
     start = 0
@@ -59,7 +59,7 @@ def encode_block(text, encode_flat, continues=False):
         lengths.append(counts)
         blank += [lines + i for i, line in enumerate(slice_) if not line]
         lines += len(slice_)
-    # A blank line has no tokens: the next document starts there. Starts that coincide are those of empty passages.
+    # A blank line has no tokens, so the next document starts at its offset. Equal offsets are those of empty passages.
     ends = np.cumsum(np.concatenate(lengths), dtype="int64")
     total = ends[-1:]
     return {
@@ -70,13 +70,13 @@ def encode_block(text, encode_flat, continues=False):
 
 
 def make_shard_writer(folder, cased, dtype, cleaning=None):
-    """The function that tokenises a block and writes its shard.
+    """Make a function that tokenises a block and writes its shard.
 
     Args:
-        folder: a folder with the vocabulary, `vocab.txt`; shards are written to it.
+        folder: a folder with the vocabulary, `vocab.txt`, to which shards are written.
         cased: keep case.
         dtype: dtype of the ids on disk.
-        cleaning: further arguments of the `WordPieceTokenizer`, a dictionary.
+        cleaning: other arguments of the `WordPieceTokenizer`, a dictionary.
 
     Returns:
         A function from `(number, text, continues)` to the record of the shard for the index.
@@ -89,7 +89,7 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
 
     def write(task):
         number, text, continues = task
-        # A tokenizer remembers the words it has seen. Every block has its own, or memory would grow with the corpus.
+        # A tokenizer caches words: one tokenizer per block, so that memory does not grow with the corpus.
         tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False, **(cleaning or {}))
 
         def encode_flat(texts):
@@ -113,7 +113,7 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
 
 MAX_WORKERS = 256
 
-# From which Jaccard similarity on texts are near duplicates, unless it is given.
+# Default Jaccard similarity from which texts are near duplicates.
 SIMILARITY = 0.8
 
 
@@ -133,37 +133,38 @@ def prepare(
 ) -> Any:
     """Tokenise a corpus into a folder for `TokenStore`.
 
-    The bytes of the folder depend only on the corpus, the vocabulary and the settings. A run that was interrupted at any moment is
-    resumed when it is called again: finished shards are reused. Memory does not depend on the size of the corpus.
+    The bytes of the folder depend only on the corpus, the vocabulary and the settings. Calling it again resumes an interrupted run:
+    finished shards are reused. Memory does not depend on the size of the corpus.
 
     Args:
         corpus: a file or folder: see `CorpusReader`.
         vocabulary: a file with one token per line.
         output: the folder to write.
-        cased: keep case; None takes it from the tokenizer settings next to a vocab.txt, and otherwise from the vocabulary, by
-            whether it has capitals. The treatment of accents and CJK characters is read from these settings too.
-        workers: number of processes, at most 256; None is one for every core, and 1 is this process itself.
-        part: `(number, parts)`: make only the blocks whose number modulo `parts` is `number`. The parts may be made on several
-            hosts, in one folder or in several whose files are merged afterwards.
+        cased: keep case; None takes it from the tokenizer settings next to a vocab.txt, or, if there are none, from whether the
+            vocabulary has capitals. The treatment of accents and CJK characters is also read from these settings.
+        workers: number of processes, at most 256; None for one per core, 1 to run in this process.
+        part: `(number, parts)`: process only the blocks whose index modulo `parts` is `number`. Parts may run on several hosts and
+            write to one folder, or to several folders whose files are merged afterwards.
         document_per_file: each file is one document, regardless of blank lines.
         block_bytes: maximum size of the text of a shard.
-        progress: called as `progress(file_bytes, text_bytes)` with the number of further bytes of the files that are done, and of
-            bytes of text that were tokenised for it.
-        deduplicate: "exact" removes documents that have the same ids as an earlier one, and then passages of at least 8 words that
-            have the same ids as an earlier one; "near" also those whose runs of three words are mostly those of an earlier one.
-            The first of them stays, and the passages before and after one that goes become two documents. "no" removes none.
-        similarity: the least fraction of runs of three words, of those that one of two texts has, that near duplicates share, in
-            [0.5, 1). They are compared exactly; a pair at this similarity is found with a probability of 99 % at least, one above
-            it with a higher one.
-        apart_from: folders of finished stores of the same vocabulary, such as those that this one is to be mixed with, or that are
-            to test on: what repeats a text of theirs is removed too.
+        progress: called as `progress(file_bytes, text_bytes)` with the increase of the bytes of the files that are done, and of
+            the bytes of text that were tokenised for that.
+        deduplicate: "exact" removes documents with the same ids as an earlier document, then passages of at least 8 words with the
+            same ids as an earlier passage; "near" also those that share most of their shingles (three consecutive words) with an
+            earlier one; "no" removes nothing. The first of several is retained; text before and after a removed passage becomes two
+            documents.
+        similarity: the Jaccard similarity of shingle sets from which two texts are near duplicates, in [0.5, 1). Candidates are
+            compared exactly; a pair at this similarity is found with a probability of at least 99 %, a more similar pair with a
+            higher one.
+        apart_from: folders of other finished stores with the same vocabulary, such as test data or corpora to mix with: texts that
+            repeat one of theirs are removed too.
 
     Returns:
         `Prepared`.
 
     Raises:
-        ValueError: the corpus or vocabulary is not usable, or `output` was started with other settings or cannot be a folder.
-        OSError: a file cannot be read or written, another run is writing the same part, or a worker process died.
+        ValueError: the corpus or vocabulary is not usable, or `output` was started with other settings or is not a folder.
+        OSError: reading or writing a file fails, another run is writing the same part, or a worker process died.
     """
     workers = _cores() if workers is None else workers
     if workers > MAX_WORKERS:
@@ -215,7 +216,7 @@ def prepare(
 
 
 def _without_duplicates(run, prepare_in, **settings):
-    """Prepare all of a corpus in a folder of its own, then write the folder of a run from it."""
+    """Prepare the whole corpus in a temporary folder, then write the folder of the run from it."""
     tokens = run.output / STAGING / "tokens"
     prepared = prepare_in(tokens)
     run.start()
@@ -224,11 +225,11 @@ def _without_duplicates(run, prepare_in, **settings):
 
 
 def _digest_beside(settings, folder):
-    """What identifies another store, if its ids are those of this one."""
+    """What identifies another store, whose vocabulary must be the same."""
     store = TokenStore(folder)
     others, _ = read_indexes(store.path)
     if others["vocabulary"]["sha256"] != settings["vocabulary"]["sha256"] or others["cased"] != settings["cased"]:
-        raise ValueError(f"apart_from must name stores of the same vocabulary and case; {folder} has others.")
+        raise ValueError(f"apart_from must list stores of the same vocabulary and case; those of {folder} differ.")
     return store.sha256
 
 
@@ -236,24 +237,22 @@ def _check_deduplication(kind, similarity, part, apart_from):
     if kind not in DEDUPLICATE:
         raise ValueError(f"deduplicate must be one of {', '.join(map(repr, DEDUPLICATE))}; got {kind!r}.")
     if not (is_number(similarity) and 0.5 <= similarity < 1):
-        raise ValueError(
-            f"similarity must be a number from 0.5 to less than 1, where texts are near duplicates; got {similarity!r}."
-        )
+        raise ValueError(f"similarity must be in [0.5, 1), the value from which texts are near duplicates; got {similarity!r}.")
     if kind == "no" and apart_from:
-        raise ValueError(f"apart_from needs deduplicate='exact' or 'near', which it extends to other stores; got {kind!r}.")
+        raise ValueError(f"apart_from needs deduplicate='exact' or 'near', which it applies to other stores; got {kind!r}.")
     if kind != "no" and part[1] > 1:
         raise ValueError(
-            f"deduplicate compares all texts, so a corpus made in parts must have 'no'; got {kind!r} and {part[1]} parts."
+            f"deduplicate must be 'no' for a corpus prepared in parts, as it compares all texts; got {kind!r} and {part[1]} parts."
         )
 
 
 def claimed_store(corpus, output, part, apart_from=()):
-    """A context manager that checks the folder of a part of a corpus and holds its lock."""
+    """A context manager that checks the folder of a part and holds its lock."""
     return claimed_run(output, STORE, [corpus, *apart_from], f".{part_file('prepare', part)}.lock")
 
 
 def _cores():
-    """Processors that this process may use."""
+    """Number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -261,16 +260,16 @@ def _check_paths(corpus, vocabulary, output):
     if output.exists() and not output.is_dir():
         raise ValueError(f"expected a folder to write to; {output} is a file.")
     if output.resolve().is_relative_to(corpus.resolve()):
-        raise ValueError(f"expected a folder outside the corpus, which would read it as text; {output} is inside it.")
+        raise ValueError(f"expected an output folder outside the corpus, which would be read as text; {output} is inside it.")
     if vocabulary.resolve().is_relative_to(corpus.resolve()):
-        raise ValueError(f"expected a vocabulary outside the corpus, which would read it as text; {vocabulary} is inside it.")
+        raise ValueError(f"expected a vocabulary outside the corpus, which would be read as text; {vocabulary} is inside it.")
 
 
 def _read_vocabulary(path):
     """The bytes of a vocabulary file, and its tokens with their ids."""
     if not path.is_file():
         raise ValueError(
-            f"expected a vocabulary, a file with one token per line; {path} is {'a folder' if path.exists() else 'not there'}."
+            f"expected a vocabulary, a file with one token per line; {path} {'is a folder' if path.exists() else 'does not exist'}."
         )
     tokens = load_vocabulary(path)
     for token in (GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK):

@@ -23,36 +23,36 @@ class Block:
     """From 0."""
 
     text: bytearray
-    """UTF-8, a line feed between passages, an empty line between documents; passages have no white space around them."""
+    """UTF-8, a line feed between passages, an empty line between documents; passages have no leading or trailing white space."""
 
     text_bytes: int
     """Size of the text in the files, white space included."""
 
     file_bytes: int
-    """Bytes of the files on disk that were read so far."""
+    """Bytes of the files on disk read so far."""
 
     continues: bool = False
-    """Whether the first document continues the last one of the previous block."""
+    """Whether the first document continues the last document of the previous block."""
 
     @property
     def documents(self):
-        """Lists of passages, strings."""
+        """The documents, each a list of passages."""
         return [document.split("\n") for document in self.text.decode().split("\n\n")]
 
 
 class CorpusReader:
     """Reads a text file or every text file of a folder: see `corpus_files`.
 
-    A line is a passage, a blank line or the end of a file ends a document: the format of Google's pretraining data. A byte order
-    mark is dropped.
+    Every line is a passage; a blank line or the end of a file ends a document, as in Google's pretraining data. A byte order mark
+    is ignored.
 
     Args:
         path: a file or a folder of files in UTF-8, plain, `.gz` or `.xz`.
         document_per_file: each file is one document, regardless of blank lines.
-        block_bytes: maximum size of the text of a block, unless a single line is longer. Blocks end where a document ends; a
-            document that is longer than a block is cut between passages, and the next block has `continues`.
-        line_bytes: longer lines are cut into passages and counted in `cut_lines`.
-        strict: a line that is not UTF-8 is an error; otherwise it is left out and counted in `bad_lines`.
+        block_bytes: maximum size of the text of a block, unless a single line is longer. A block ends with a document; a document
+            longer than a block is split between passages, and the next block has `continues`.
+        line_bytes: longer lines are split into passages and counted in `cut_lines`.
+        strict: whether a line that is not UTF-8 is an error; otherwise it is skipped and counted in `bad_lines`.
 
     Raises:
         ValueError: the path does not exist; while reading: a compressed file is damaged, or the corpus has no passage.
@@ -74,31 +74,31 @@ class CorpusReader:
         return sum(self.sizes)
 
     def fingerprint(self):
-        """Number, size and a digest of the names and sizes of the files."""
+        """Number and total size of the files, and a digest of their names and sizes."""
         listing = "".join(f"{name}\0{size}\n" for (name, _), size in zip(self.files, self.sizes, strict=True))
         digest = hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
         return {"files": len(self.files), "bytes": self.file_bytes, "sha256": digest}
 
     def notes(self):
-        """Lines for the user that say what was left out or cut so far."""
-        notes = [f"{name}, line {number}: not UTF-8, left out" for name, number in self.first_bad_lines]
+        """Messages for the user about text that was skipped or split so far."""
+        notes = [f"{name}, line {number}: not UTF-8, skipped" for name, number in self.first_bad_lines]
         if self.bad_lines > len(notes):
             notes.append(f"and {self.bad_lines - len(notes):,} more lines that are not UTF-8")
         if self.cut_lines:
-            notes.append(f"{self.cut_lines:,} lines longer than {self.line_bytes:,} bytes were cut into several passages")
+            notes.append(f"{self.cut_lines:,} lines longer than {self.line_bytes:,} bytes were split into several passages")
         return notes
 
     def blocks(self):
-        """Yield every `Block` of the corpus, from the first."""
+        """Yield every `Block` of the corpus in order."""
         self._restart()
-        # Texts stay joined: separate strings would take several times the memory.
-        number, text, size, continues = 0, bytearray(), 0, False  # of the block: the documents that have ended
+        # Text is held as one buffer: separate strings would take several times the memory.
+        number, text, size, continues = 0, bytearray(), 0, False  # of the block: its complete documents
         document, document_size, document_continues = bytearray(), 0, False
         for passage, length in self._lines():
             if not passage:
                 if document:
                     continues = continues if text else document_continues
-                    # In two steps: joined first they would be in memory twice, and leave a hole too small for the next ones.
+                    # Appended separately: joined first, they would be in memory twice and fragment it.
                     text += b"\n\n" if text else b""
                     text += document
                     size += document_size
@@ -120,7 +120,7 @@ class CorpusReader:
             yield Block(number, text, size, self._read(), continues)
         elif number == 0:
             but = f" that is UTF-8, and {self.bad_lines:,} that are not" if self.bad_lines else ""
-            raise ValueError(f"the corpus must hold at least one line of text; {self.path} holds none{but}.")
+            raise ValueError(f"the corpus must have at least one line of text; {self.path} has none{but}.")
 
     def _restart(self):
         self.bad_lines = self.cut_lines = 0
@@ -144,7 +144,7 @@ class CorpusReader:
                             raise ValueError(
                                 f"the corpus must be text in UTF-8; {file} is not, at byte {offset + error.start} (line {number})."
                             ) from None
-                        if bad != number:  # a line in pieces counts once
+                        if bad != number:  # count a split line once
                             self._count_bad_line(name, number)
                         bad = number
                         continue
@@ -170,14 +170,14 @@ _CHUNKS_HELD = 500_000
 
 
 class WordCounts:
-    """Words and how often they occur, in memory that grows with the words and not with the text.
+    """Words and their counts, in memory that grows with the number of distinct words, not with the text.
 
     Args:
         cased: keep case and accents.
 
     Attributes:
         counts: a `Counter` of words, complete after `finish`.
-        too_long: how many words of more than 200 characters were left out.
+        too_long: how many words of more than 200 characters were skipped.
     """
 
     def __init__(self, cased=False):
@@ -188,13 +188,13 @@ class WordCounts:
 
     def add(self, passage):
         """Count the words of a passage."""
-        # Each distinct chunk between spaces is normalised once, however often it occurs: no rule looks across a space.
+        # Each distinct chunk between spaces is normalised once: no rule looks across a space.
         self._chunks.update(passage.split(" "))
         if len(self._chunks) > _CHUNKS_HELD:
             self.finish()
 
     def finish(self):
-        """Count the words of the chunks that are still held; returns `counts`."""
+        """Count the words of the chunks collected so far; returns `counts`."""
         for chunk, count in self._chunks.items():
             for word in split_words(chunk, self.cased):
                 if len(word) > LONGEST_WORD:

@@ -1,8 +1,8 @@
-"""What is compared of the texts of a token store: hashes, numbers of words and bands, on disk, a shard at a time.
+"""Sketches of the texts of a token store, by which they are compared: hashes, numbers of words and bands, on disk, shard by shard.
 
-shard-000000.passages.npy    of every passage the hash of its ids, its number of words and the keys of its bands, uint64
+shard-000000.passages.npy    for every passage the hash of its ids, its number of words and the keys of its bands, uint64
                              `(2 + bands, passages)`
-shard-000000.documents.npy   the signatures of the documents, or of the part of one that is in the shard, uint32 `(parts, values)`
+shard-000000.documents.npy   the signatures of the documents, or of the parts of documents in the shard, uint32 `(parts, values)`
 """
 
 from pathlib import Path
@@ -20,21 +20,21 @@ from keras_bert_rebuild.data.corpora.min_hash import (
 from keras_bert_rebuild.data.corpora.store_files import shard_file
 from keras_bert_rebuild.files.durable import written_file
 
-# Tokens compared at a time: what is made of them stays in the processor's cache.
+# Tokens processed at a time, few enough to stay in the processor's cache.
 _SLICE = 1 << 16
 
 
 def make_sketcher(tokens, folder, vocabulary, shape):
-    """The function that sketches a shard.
+    """Make a function that sketches a shard.
 
     Args:
         tokens: the folder of a token store.
         folder: the folder to write to.
         vocabulary: its tokens in the order of their ids.
-        shape: `(bands, rows)` of the signatures; `(0, 0)` for hashes alone.
+        shape: `(bands, rows)` of the signatures; `(0, 0)` for hashes only.
 
     Returns:
-        A function from the number of a shard to that number. A file that exists is left as it is.
+        A function that takes and returns the number of a shard. Existing files are kept.
     """
     tokens, folder, continues = Path(tokens), Path(folder), continuations(vocabulary)
 
@@ -50,7 +50,7 @@ def make_sketcher(tokens, folder, vocabulary, shape):
 
 
 def shard_arrays(folder, number):
-    """The ids of a shard, which are mapped, and where its passages and documents start."""
+    """The ids of a shard, memory-mapped, and the offsets of its passages and documents."""
     return [
         np.load(folder / shard_file(number, kind), mmap_mode="r" if kind == "ids" else None)
         for kind in ("ids", "passages", "documents")
@@ -100,12 +100,12 @@ class Sketches:
 
     @property
     def passage_bands(self):
-        """For every band the keys of all passages; one of them is in memory at a time."""
+        """For every band the keys of all passages; one band is in memory at a time."""
         return _EachTime(lambda: (self._of_passages(2 + band) for band in range(self._shape[0])))
 
     @property
     def document_bands(self):
-        """The same of all documents; they are put together from their parts first, a shard at a time."""
+        """For every band the keys of all documents, whose parts are first combined, shard by shard."""
         path, starts = self._folder / "documents.npy", np.asarray(self._store.document_starts)
         bands = np.lib.format.open_memmap(path, mode="w+", dtype="uint64", shape=(self._shape[0], len(starts) - 1))
         last, left = -1, None
@@ -115,7 +115,7 @@ class Sketches:
             documents = np.searchsorted(starts, np.union1d([first], inside), side="right") - 1
             if documents[0] == last:
                 signature[0] = np.minimum(signature[0], left)
-            # A document that goes on in the next shard is written again there.
+            # A document that continues in the next shard is written again there.
             bands[:, documents] = band_keys(signature, *self._shape)
             last, left = documents[-1], signature[-1]
         return bands
@@ -126,7 +126,7 @@ class Sketches:
 
 
 class SketchesOfSeveral:
-    """The sketches of several stores, whose texts are numbered one store after another.
+    """The sketches of several stores, whose texts are numbered consecutively.
 
     Args:
         sketches: the `Sketches` of each.
@@ -158,7 +158,7 @@ class SketchesOfSeveral:
 
 
 class _EachTime:
-    """An iterable that begins again each time it is read."""
+    """An iterable that starts over each time it is iterated."""
 
     def __init__(self, make):
         self._make = make

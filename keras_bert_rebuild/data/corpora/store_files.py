@@ -1,17 +1,15 @@
-"""The files of a folder of tokens: their names, and how they are written and checked.
+"""The files of a folder of tokens: their names, and how they are written, read and checked.
 
     vocab.txt                   the vocabulary, byte for byte
     shard-000000.ids.npy        token ids of a block of the corpus, `(tokens,)`
-    shard-000000.passages.npy   where its passages start and, last, the number of its tokens, int64
-    shard-000000.documents.npy  the same for its documents; tokens before the first start continue the last document of the
-                                previous shard
-    index.json                  settings, counts, size and SHA-256 of every file; of a corpus made in parts every part has its own,
-                                index-00002-of-00008.json
+    shard-000000.passages.npy   offset of every passage, and last the number of tokens, int64
+    shard-000000.documents.npy  the same for documents; tokens before the first offset continue the last document of the previous
+                                shard
+    index.json                  settings, counts, size and SHA-256 of every file; a corpus prepared in parts has one per part, such
+                                as index-00002-of-00008.json
 
-While the folder is being written there are also `progress.json`, with the settings, and `shard-000000.json`, the record of a shard
-that goes into the index: it is written as soon as the shard is complete.
-
-Reading the index of a folder of tokens; every value is checked.
+While the folder is being written, it also has `progress.json`, the settings, and `shard-000000.json`, the record of a shard for the
+index, written when the shard is complete.
 """
 
 import hashlib
@@ -26,7 +24,7 @@ from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.regular import read_text
 
 FORMAT = "keras_bert_rebuild tokens"
-# Version 1 is read too: in it every shard starts a document, even if it continues one of the previous shard.
+# Version 1 is also read: in it every shard starts a document, even where it continues one of the previous shard.
 VERSION = 2
 KINDS = ("ids", "passages", "documents")
 COUNTS = ("tokens", "passages", "documents", "unknown")
@@ -54,7 +52,7 @@ def write_json(path, value):
 
 
 def write_shard(folder, number, arrays):
-    """Write the arrays of a shard, by kind, and return the record of their files for the index."""
+    """Write the arrays of a shard, a dictionary by kind, and return the record of its files for the index."""
     files = {}
     for kind in KINDS:
         path = folder / shard_file(number, kind)
@@ -109,7 +107,7 @@ def checked_record(record, path):
     """The record of a shard from an index, if it is valid.
 
     Raises:
-        ValueError: it is damaged, or names other files than those of the shard.
+        ValueError: it is damaged, or lists files that are not those of the shard.
     """
     try:
         number, files = record["number"], record["files"]
@@ -125,14 +123,14 @@ def checked_record(record, path):
 
 
 def read_indexes(folder):
-    """The settings of a finished folder, and the records of all its shards in order.
+    """The settings of a finished folder, and the records of all shards in order.
 
     Raises:
         ValueError: a part or a shard is missing, an index is damaged, or the parts are from different runs.
     """
     if not folder.is_dir():
         raise ValueError(
-            f"expected a folder that `keras-bert prepare` wrote; {folder} is {'a file' if folder.exists() else 'not there'}."
+            f"expected a folder that `keras-bert prepare` wrote; {folder} {'is a file' if folder.exists() else 'does not exist'}."
         )
     paths = part_files(folder, "index")
     if not paths:
@@ -147,7 +145,7 @@ def read_indexes(folder):
     records = []
     for path, index in zip(paths, indexes, strict=True):
         if len(paths) != parts or any(index.get(name) != indexes[0].get(name) for name in ("version", "settings", "blocks")):
-            raise ValueError(f"expected the parts of one run; {path} is from another run than {paths[0].name}.")
+            raise ValueError(f"expected the parts of one run; {path} is from a different run than {paths[0].name}.")
         if not isinstance(index.get("shards"), list):
             raise ValueError(f"expected a list of shards; {path} has none.")
         records += [checked_record(record, path) for record in index["shards"]]
@@ -157,8 +155,8 @@ def read_indexes(folder):
         raise ValueError(f"expected every shard once; the index of {folder} has {len(numbers)} of {blocks}.")
     if indexes[0]["version"] == 1 and indexes[0].get("cut_documents"):
         warnings.warn(
-            f"{folder} has {indexes[0]['cut_documents']} long documents cut into parts that count as separate documents, some "
-            "of which may be held out while others are trained on: prepare the corpus again to have them whole.",
+            f"{folder} has {indexes[0]['cut_documents']} long documents split into parts that count as separate documents, so that "
+            "one part may be held out and another trained on: prepare the corpus again to have them whole.",
             stacklevel=3,
         )
     return _checked_settings(indexes[0]["settings"], paths[0]), records
@@ -171,5 +169,5 @@ def _checked_settings(settings, path):
     except (KeyError, TypeError):
         valid = False
     if not valid:
-        raise ValueError(f"expected the settings of a corpus of tokens; {path} has others.")
+        raise ValueError(f"expected the settings of `keras-bert prepare`; {path} has others.")
     return settings

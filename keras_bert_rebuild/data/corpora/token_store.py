@@ -16,16 +16,17 @@ from keras_bert_rebuild.files.regular import read_text
 
 
 def span_indexes(starts, positions):
-    """The index of the span that every position is in.
+    """The index of the span that contains each position.
 
-    Most rows of positions are in one span: then only their minimum and maximum are searched for.
+    Most rows of positions lie within one span: then only their minimum and maximum are searched for.
 
     Args:
-        starts: where spans start, ascending, the first at or before the smallest position.
-        positions: whole numbers `(...)`.
+        starts: where spans start, ascending; the first is at most the smallest position.
+        positions: integers `(...)`.
 
     Returns:
-        Whole numbers that broadcast to the shape of `positions`: `(...)` or, if every row of positions `(rows, columns)` is in one
+        Integers that broadcast to the shape of `positions`: `(...)`, or `(rows, 1)` if every row of positions `(rows, columns)` is
+        within one span.
         span, `(rows, 1)`.
     """
     if positions.ndim == 2 and positions.size:
@@ -39,12 +40,12 @@ def span_indexes(starts, positions):
     return np.searchsorted(starts, positions, side="right") - 1
 
 
-# An open map takes a file descriptor, and processes often have only 1,024.
+# An open memory map takes a file descriptor, and processes often have only 1,024.
 _MAPS_OPEN = 512
 
 
 class TokenStore:
-    """A folder that `keras-bert prepare` wrote: a corpus as token ids, of which only what is read takes memory.
+    """A folder written by `keras-bert prepare`: a corpus as token ids, memory-mapped, so that only what is read takes memory.
 
     Args:
         path: the folder.
@@ -53,10 +54,10 @@ class TokenStore:
         num_tokens: number of token ids.
         vocabulary: the tokens in the order of their ids.
         cased: whether the ids preserve case and accents.
-        sha256: identifies the store: a digest of the SHA-256 of its files and its vocabulary, as `prepare` wrote them.
+        sha256: identifies the store: a digest of the SHA-256 of its files and its vocabulary, recorded by `prepare`.
 
     Raises:
-        ValueError: the folder is not complete, the size of a file changed since it was written, or the vocabulary did.
+        ValueError: the folder is incomplete, or the size of a file or the vocabulary changed since they were written.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -71,10 +72,10 @@ class TokenStore:
             _check_size(self.path / name, file["bytes"])
         self.vocabulary = _read_vocabulary(self.path / "vocab.txt", settings["vocabulary"]["sha256"])
         self._all_records = records
-        # A shard without tokens is of no use here, and an empty file cannot be mapped.
+        # Shards without tokens are skipped: an empty file cannot be mapped.
         self._records = [record for record in records if record["tokens"]]
         if not self._records:
-            raise ValueError(f"expected tokens to train on; {self.path} holds none.")
+            raise ValueError(f"expected tokens to train on; {self.path} has none.")
         self._starts = np.cumsum([0, *(record["tokens"] for record in self._records)])
         self.num_tokens = int(self._starts[-1])
         self._maps: dict[int, np.ndarray] = {}
@@ -97,7 +98,7 @@ class TokenStore:
         if not positions.size:
             return np.zeros(positions.shape, "int32")
         shards = span_indexes(self._starts, positions)
-        # Positions of one shard are read together: single ones, or whole rows.
+        # Positions in one shard are read together: single ones, or whole rows.
         wanted = positions.reshape(shards.size, -1)
         result = np.empty(wanted.shape, "int32")
         order = np.argsort(shards, axis=None, kind="stable")
@@ -107,10 +108,10 @@ class TokenStore:
         return result.reshape(positions.shape)
 
     def shards(self, empty: bool = False) -> Iterator[tuple[int, int, int]]:
-        """Yield of every shard its number, the position of its first token and the number of its tokens.
+        """Yield, for every shard, its number, the position of its first token and its number of tokens.
 
         Args:
-            empty: also those without tokens.
+            empty: include shards without tokens.
         """
         first = 0
         for record in self._all_records:
@@ -120,40 +121,40 @@ class TokenStore:
 
     @functools.cached_property
     def passage_starts(self) -> npt.NDArray[np.int64]:
-        """Where passages start and, last, the number of tokens: int64, `(passages + 1,)`, ascending."""
+        """Offset of every passage, and last the number of tokens: int64, `(passages + 1,)`, ascending."""
         return self._joined("passages", self._checked_passages)
 
     @functools.cached_property
     def document_starts(self) -> npt.NDArray[np.int64]:
-        """Where documents start and, last, the number of tokens: int64, `(documents + 1,)`, ascending."""
-        # A shard begins with the rest of a document of the previous shard, or with a start. If the previous shard has no tokens,
-        # the document of the rest is unknown: it becomes a document.
+        """Offset of every document, and last the number of tokens: int64, `(documents + 1,)`, ascending."""
+        # A shard begins with the rest of a document of the previous shard, or with a new document. If the previous shard has no
+        # tokens, it is unknown which document the rest belongs to: it becomes a document.
         numbers = [record["number"] for record in self._records]
         restarts = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)]
         starts = np.union1d(self._joined("documents", self._checked_documents), self._starts[restarts])
         passages = self.passage_starts
         if not np.array_equal(passages[np.searchsorted(passages, starts)], starts):
-            raise ValueError(f"expected documents that begin where a passage does; {self.path} has others: it was changed.")
+            raise ValueError(f"expected documents that begin at a passage; some in {self.path} do not: it was changed.")
         return starts
 
     def verify(self) -> None:
-        """Compare the SHA-256 of every file with what was written, about half a GB a second; `pretrain` does so at every start.
+        """Compare the SHA-256 of every file with the recorded one, about 0.5 GB per second; `pretrain` does so at every start.
 
         Raises:
-            ValueError: a file was changed, or passages and documents are not parts of the tokens.
+            ValueError: a file was changed, or passages or documents do not partition the tokens.
         """
         for name, file in self._files.items():
             if sha256_of(self.path / name) != file["sha256"]:
                 raise ValueError(f"expected the bytes that `keras-bert prepare` wrote; {self.path / name} was changed.")
-        # A changed file may come with an index that was changed to match.
+        # The index may have been changed together with a file.
         _ = self.document_starts
         for shard in range(len(self._records)):
             ids = self._ids(shard)
             if ids.min() < 0 or ids.max() >= len(self.vocabulary):
-                raise ValueError(f"expected ids of the {len(self.vocabulary)} tokens of the vocabulary; {self.path} has others.")
+                raise ValueError(f"expected ids below the vocabulary size of {len(self.vocabulary)}; some in {self.path} are not.")
 
     def __reduce__(self):
-        return TokenStore, (self.path,)  # another process maps the files for itself
+        return TokenStore, (self.path,)  # another process maps the files itself
 
     def _joined(self, kind, check):
         arrays = [self._load(i, kind, "int64", record[kind] + 1) for i, record in enumerate(self._records)]
@@ -169,13 +170,13 @@ class TokenStore:
             raise self._not_parts(shard, "passages")
 
     def _checked_documents(self, shard, starts):
-        # A shard may hold no start, and it may begin with the rest of a document.
+        # A shard may have no offsets, and may begin with the rest of a document.
         if starts[0] < 0 or starts[-1] != self._records[shard]["tokens"] or not (starts[1:] > starts[:-1]).all():
             raise self._not_parts(shard, "documents")
 
     def _not_parts(self, shard, kind):
         path = self.path / shard_file(self._records[shard]["number"], kind)
-        return ValueError(f"expected ascending starts of {kind} and the number of tokens; {path} has others: it was changed.")
+        return ValueError(f"expected ascending offsets of {kind} up to the number of tokens; {path} has others: it was changed.")
 
     def _ids(self, shard):
         try:
@@ -195,20 +196,20 @@ class TokenStore:
             array = None
         if array is None or array.dtype != dtype or array.shape != (length,):
             raise ValueError(f"expected {length} values of type {dtype}; {path} has something else.")
-        # A plain array over the map: np.memmap makes every access slower.
+        # A plain array over the map, since np.memmap slows down every access.
         return np.asarray(array)
 
 
 def _check_size(path, size):
     if not path.is_file():
-        raise ValueError(f"expected all files of the tokens; {path} is not there.")
+        raise ValueError(f"expected all files of the tokens; {path} does not exist.")
     if path.stat().st_size != size:
         raise ValueError(f"expected {size} bytes; {path} has {path.stat().st_size}.")
 
 
 def _read_vocabulary(path, sha256):
     if not path.is_file():
-        raise ValueError(f"expected all files of the tokens; {path} is not there.")
+        raise ValueError(f"expected all files of the tokens; {path} does not exist.")
     if sha256_of(path) != sha256:
-        raise ValueError(f"expected the vocabulary that the tokens were made with; {path} is a different one.")
+        raise ValueError(f"expected the vocabulary with which the corpus was prepared; {path} is a different one.")
     return [line.strip() for line in read_text(path, "vocabulary_bytes", encoding="utf-8-sig").removesuffix("\n").split("\n")]

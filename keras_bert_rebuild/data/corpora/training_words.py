@@ -1,4 +1,4 @@
-"""The words of the documents of a corpus that will be trained on, counted before it is tokenised."""
+"""Count the words of the documents that a corpus will be trained on, before it is tokenised."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from keras_bert_rebuild.data.corpora.held_out import chosen_documents
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader, WordCounts
 from keras_bert_rebuild.text.normalization import split_words
 
-# The progress advances with each block.
+# Progress is reported after each block.
 BLOCK_BYTES = 1_000_000
 
 
@@ -19,25 +19,25 @@ def count_training_words(
     document_per_file: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> int:
-    """Count the words of all documents but those that `split_documents` will hold out.
+    """Count the words of all documents except those that `split_documents` will hold out.
 
-    What is held out is decided by the number of a document in the token store, which has no documents without words. So a
-    vocabulary from these words knows nothing of the text that it is evaluated on, and that text needs no file of its own. The
-    corpus is read twice: first to count its documents.
+    Documents are held out by their index in the token store, where documents without words are missing. A vocabulary made from
+    these words has seen nothing of the held-out text, which needs no file of its own. The corpus is read twice: the first pass
+    counts the documents.
 
     Args:
         corpus: a file or folder: see `CorpusReader`.
-        words: where they are counted.
+        words: the counter to add to.
         share: the fraction of the documents to hold out; 0 for none.
-        seed: a whole number, that of the split.
+        seed: the seed of the split, an integer.
         document_per_file: each file is one document, regardless of blank lines.
         progress: called as `progress(file_bytes, text_bytes)`, with the bytes of both passes.
 
     Returns:
-        The number of documents, of both kinds.
+        The number of documents, held-out ones included.
 
     Raises:
-        ValueError: the corpus is not usable, or too small to hold out a part of it.
+        ValueError: the corpus is not usable, or too small to hold out part of it.
     """
     advance = progress or (lambda file_bytes, text_bytes: None)
     count, held_out = 0, set()
@@ -52,10 +52,10 @@ def count_training_words(
 
 
 def _documents(corpus, document_per_file, cased, advance):
-    """Yield the number, from 1, and the passages of every document with a word; one that several blocks have, in parts."""
+    """Yield the index, from 1, and the passages of every document with a word; a document in several blocks comes in parts."""
     reader = CorpusReader(corpus, document_per_file, BLOCK_BYTES)
     count = done = 0
-    begun = False  # whether the document before had a word
+    begun = False  # whether the current document has had a word
     for block in reader.blocks():
         for i, document in enumerate(block.documents):
             has_words = any(split_words(passage, cased) for passage in document)

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
-# The package's own `__init__` would import Keras and its backend, which take seconds and hundreds of megabytes.
+# The package's own `__init__` would import Keras and its backend: seconds and hundreds of megabytes per process.
 _START = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -22,19 +22,19 @@ from keras_bert_rebuild.data.corpora.worker_pool import serve
 serve()
 """
 
-# glibc would not reuse in one thread what another freed: memory would grow with the number of tasks.
+# glibc does not reuse in one thread what another freed: memory would grow with the number of tasks.
 _ENVIRONMENT = {"MALLOC_ARENA_MAX": "1"}
 
 
 def run_tasks(make, arguments, tasks, workers):
-    """Yield the results of tasks as they are done.
+    """Yield the results of tasks in the order in which they finish.
 
     Args:
-        make: a module-level function; in every process `make(*arguments)` returns the function that does a task. It runs without
-            the package's `__init__` and must not import Keras.
-        arguments: a tuple, to be pickled like tasks and results.
-        tasks: an iterable, read at most one task further than there are workers.
-        workers: number of processes; 1 is this one.
+        make: a module-level function; `make(*arguments)`, called in every process, returns the function that runs a task. It is
+            imported without the package's `__init__` and must not import Keras.
+        arguments: a tuple; pickled, like tasks and results.
+        tasks: an iterable, read at most one task ahead of the workers.
+        workers: number of processes; 1 to run in this process.
 
     Raises:
         ValueError, OSError, MemoryError: the error of a task; ChildProcessError if a process died.
@@ -44,7 +44,7 @@ def run_tasks(make, arguments, tasks, workers):
         for task in tasks:
             work = work or make(*arguments)
             result = work(task)
-            del task  # before the next one is made
+            del task  # free it before the next one is made
             yield result
         return
     pool = _Pool((make, arguments))
@@ -69,7 +69,7 @@ def run_tasks(make, arguments, tasks, workers):
 
 
 class _Pool:
-    """Processes, started when there is work for them."""
+    """Worker processes, each started when there is work for it."""
 
     def __init__(self, start):
         self.start = start
@@ -79,7 +79,7 @@ class _Pool:
         self.lock = threading.Lock()
 
     def run(self, box):
-        """Have an idle process do the task in a list, which is emptied as soon as the task is sent; runs in a thread."""
+        """Have an idle process run the task in a list, which is emptied once the task has been sent; called in a thread."""
         try:
             process = self.idle.get_nowait()
         except queue.Empty:
@@ -98,7 +98,7 @@ class _Pool:
         return result
 
     def stop(self):
-        """End all processes, at once."""
+        """Kill all processes."""
         with self.lock:
             self.stopped = True
         for process in self.processes:
@@ -106,10 +106,10 @@ class _Pool:
             process.wait()
 
     def close(self):
-        """Close the pipes, when no thread uses them any more."""
+        """Close the pipes, once no thread uses them."""
         for process in self.processes:
             for pipe in (process.stdin, process.stdout):
-                with contextlib.suppress(OSError):  # what a dead process did not read
+                with contextlib.suppress(OSError):  # unread input of a dead process
                     pipe.close()
 
     def _new(self):
@@ -117,21 +117,21 @@ class _Pool:
             if self.stopped:
                 raise ChildProcessError("stopped.")
             command = [sys.executable, "-c", _START, str(Path(__file__).parents[2]), *sys.path]
-            # In its own session a worker does not get Ctrl-C, which the main process handles.
+            # In its own session a worker does not receive Ctrl-C, which the main process handles.
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_ENVIRONMENT | os.environ, start_new_session=True
             )
             self.processes.append(process)
-        with contextlib.suppress(OSError):  # of a process that died at once; its first task reports it
+        with contextlib.suppress(OSError):  # the process died at once; its first task reports that
             pickle.dump(self.start, process.stdin, protocol=5)
         return process
 
 
 def serve():
-    """Read how to make the function, then tasks; write `(True, result)` or `(False, error)` for each."""
+    """Worker process: receive the function to make, then tasks; write `(True, result)` or `(False, error)` for each."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is not an answer
+    os.dup2(2, 1)  # output of libraries must not mix with results
     received = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(received,), daemon=True).start()
     make, arguments = received.get()
@@ -149,7 +149,7 @@ def serve():
 
 
 def _receive(received):
-    """Queue what arrives. The input ends when the main process ends, for whatever reason, and then this process ends too."""
+    """Queue incoming tasks. When the main process ends, for whatever reason, the input ends, and this process exits."""
     try:
         while True:
             received.put(pickle.load(sys.stdin.buffer))

@@ -1,4 +1,4 @@
-"""Batches of queries, each with a list of texts to rank, of which some are drawn again in every epoch."""
+"""Batches of queries, each with a list of texts to rank, part of which is sampled again in every epoch."""
 
 from collections import namedtuple
 from collections.abc import Callable, Sequence
@@ -11,31 +11,31 @@ from keras_bert_rebuild.data.batches import BUCKETS, Bucket, EpochBatches, input
 from keras_bert_rebuild.data.labelled.length_buckets import bucket_batches
 from keras_bert_rebuild.data.random_numbers import Stream, below, keys, uniform
 
-# A query and its texts: the number of the query; the numbers of its texts, of which the first is in every epoch; their labels; and
-# the numbers of texts that may not be drawn for it, None if there is no pool.
+# A query and its texts: the index of the query; the indices of its texts, of which the first is used in every epoch; their labels;
+# and the indices of texts that may not be sampled for it, None if there is no pool.
 Candidates = namedtuple("Candidates", ["query", "texts", "labels", "excluded"])
 
-# The lists of an epoch: the number of every text, its label, and 1, or 0 for a row of padding, each `(lists, list_size)`.
+# The lists of an epoch: for every text its index, its label, and 1, or 0 for padding, each `(lists, list_size)`.
 Drawn = namedtuple("Drawn", ["texts", "labels", "counts"])
 
 
 class CandidateBatches(EpochBatches):
-    """Batches for `fit` and `evaluate` of queries with lists of texts, the rows of a list consecutive.
+    """Batches of queries with lists of texts, for `fit` and `evaluate`; the rows of a list are consecutive.
 
-    Every list has the same number of rows. Of a list with more texts, the first and a random choice of the others are used, another
-    one in every epoch; one with fewer is filled up with texts drawn from the pool, whose label is 0, then with rows of padding.
-    A batch is a function of seed, epoch and index.
+    All lists have the same number of rows. From a longer list, the first text and a random sample of the others are used, a new
+    sample in every epoch. A shorter list is filled with texts sampled from the pool, with label 0, then with padding. A batch is a
+    function of seed, epoch and index.
 
     Args:
         candidates: a list of `Candidates`.
         list_size: rows of a list.
-        pool: the numbers of the texts that may be drawn; none to draw nothing.
-        lengths: a function of arrays of numbers of queries and of texts to the tokens of their rows.
-        rows: a function of the same to the rows, for every input of the model a list.
+        pool: the indices of the texts that may be sampled; empty to sample none.
+        lengths: a function from arrays of query and text indices to the number of tokens of each pair.
+        rows: a function from the same arrays to the rows, one list per input of the model.
         padding: the padding value of every input.
-        batch_size: lists of a batch.
+        batch_size: lists per batch.
         buckets: lengths to pad to, as for `bucket_batches`.
-        seed: seed of order and choice; None for the order of the lists, shortest bucket first.
+        seed: seed of order and sampling; None keeps the order of the lists, shortest bucket first.
         **kwargs: see `EpochBatches`.
     """
 
@@ -63,7 +63,7 @@ class CandidateBatches(EpochBatches):
         self._count = -(-len(candidates) // batch_size)
 
     def batches(self, epoch: int) -> list[Bucket]:
-        """The `Bucket`s of an epoch; their indexes are those of lists."""
+        """The `Bucket`s of an epoch, with indices of lists."""
         return self._epoch(epoch)[2]
 
     def drawn(self, epoch: int) -> Drawn:
@@ -81,7 +81,7 @@ class CandidateBatches(EpochBatches):
         return input_arrays(rows, length, self.padding), labels
 
     def _epoch(self, epoch):
-        kept = self._kept  # threads may ask for other epochs
+        kept = self._kept  # another thread may be in another epoch
         if kept[0] != epoch:
             drawn = self._draw(epoch)
             sizes = self.lengths(np.repeat(self._queries, self.list_size), drawn.texts.ravel())
@@ -112,7 +112,7 @@ class CandidateBatches(EpochBatches):
 
 
 def _draws(of_list, n, wanted):
-    """Random numbers below `n` for every list: all of them in random order if they are few, else some more than wanted."""
+    """Random numbers below `n` for every list: a permutation of all if `n` is small, else somewhat more than needed."""
     if n <= 4 * wanted + 16:
         return np.argsort(uniform(of_list, n, Stream.SAMPLE), axis=1, kind="stable")
     return below(uniform(of_list, 2 * wanted + 8, Stream.SAMPLE), n)

@@ -1,4 +1,4 @@
-"""The kinds of examples: the columns that they may have in a file, and how a row becomes an example."""
+"""The kinds of examples: the columns they may have in a file, and how a row becomes an example."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from keras_bert_rebuild.data.labelled.labelled_examples import (
     TextGroup,
 )
 
-# Separates the labels of a text in a cell of a table.
+# Separates several labels of a text in one cell of a table.
 LABEL_SEPARATOR = ","
 
 
@@ -26,25 +26,25 @@ class Kind:
     """A kind of examples."""
 
     name: str
-    """Its name in calls and errors."""
+    """Its name in arguments and errors."""
 
     columns: dict
-    """From each part of an example to the usual names of its column; the first that a file has is used."""
+    """The usual column names of each part of an example; the first that a file has is used."""
 
     required: tuple
     """Parts that every example has."""
 
     target: str | None
-    """The part to learn, which may be missing where it is to be predicted."""
+    """The part to learn, which may be missing for prediction."""
 
     by_width: dict
-    """Columns of a table without a header, by the number of columns."""
+    """The columns of a table without a header, by their number."""
 
     make: Callable[..., Any]
-    """A function from the parts of an example, and its location in a file, to the example."""
+    """A function from the parts of an example and its location in a file to the example."""
 
     needed: str = ""
-    """What a training example must have, if that is not a single part."""
+    """What a training example must have, if this is not a single part."""
 
 
 def _label(value, where):
@@ -93,7 +93,7 @@ def _scored(parts, where):
 def _tagged(parts, where):
     words, tags, spans = (parts.get(name) for name in ("words", "tags", "spans"))
     if words is None and parts.get("text") is None:
-        raise ValueError(f"expected a text, or words and tags; got neither in {where}.")
+        raise ValueError(f"expected a text, or words with tags; got neither in {where}.")
     if words is None:
         text = _text(parts["text"], where)
         return TaggedText(text, None if spans is None else checked_spans(spans, text, where), where=where)
@@ -106,10 +106,10 @@ def _tagged(parts, where):
 
 
 def checked_spans(spans, text, where):
-    """Spans of a JSON file, `{"start": 3, "end": 9, "label": "city"}` or `[3, 9, "city"]`, as sorted tuples.
+    """Spans from a JSON file, `{"start": 3, "end": 9, "label": "city"}` or `[3, 9, "city"]`, as sorted tuples.
 
     Raises:
-        ValueError: one is not a span, is outside the text or overlaps another.
+        ValueError: one is malformed, extends outside the text or overlaps another.
     """
     if not isinstance(spans, list):
         raise ValueError(f"expected a list of spans; got {spans!r:.80} in {where}.")
@@ -145,10 +145,10 @@ def _question(parts, where):
 
 
 def checked_answers(answers, context, where):
-    """Answers as SQuAD writes them, or as columns (`{"text": [...], "answer_start": [...]}`), as tuples `(start, text)`.
+    """Answers in SQuAD's format, or as columns (`{"text": [...], "answer_start": [...]}`), as tuples `(start, text)`.
 
     Raises:
-        ValueError: one is not an answer, or is not at its offset in the context.
+        ValueError: one is malformed, or the context has a different text at its offset.
     """
     if isinstance(answers, dict):
         texts, starts = answers.get("text"), answers.get("answer_start")
@@ -176,7 +176,7 @@ def _choice(parts, where):
     if label is not None:
         number = int(label) if isinstance(label, str) and label.isdecimal() else label
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(choices):
-            raise ValueError(f"expected the number of a choice, from 0 to {len(choices) - 1}; got {label!r} in {where}.")
+            raise ValueError(f"expected the index of a choice, from 0 to {len(choices) - 1}; got {label!r} in {where}.")
         label = number
     return ChoiceQuestion(_text(parts["prompt"], where, "prompt"), tuple(choices), label, where=where)
 
@@ -201,12 +201,12 @@ def _ranked(parts, where):
         return _group(parts, where)
     text = parts.get("positive") if text is None else text
     if text is None:
-        raise ValueError(f"expected a text, or one to find as positive; got neither in {where}.")
+        raise ValueError(f"expected a text, or a relevant text as positive; got neither in {where}.")
     query, text = _text(parts["query"], where, "query"), _text(text, where)
     return RankedText(query, text, None if label is None else _number(label, where), where=where)
 
 
-# A column belongs to the first part that lists its name: a sentence next to a question is the second text.
+# A column name belongs to the first part that lists it: a sentence next to a question is the second text.
 _TEXT = ("text", "sentence1", "premise", "question1", "question", "sentence", "query", "review", "utterance")
 _PAIR = ("pair", "text2", "text_pair", "sentence2", "hypothesis", "question2", "sentence", "passage")
 _LABEL = ("label", "labels", "class", "category", "intent")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-# Marks a part that is not an input of the model.
+# Metadata of a part that is not an input of the model.
 _NOT_SHOWN = {"shown": False}
 
 
@@ -13,13 +13,13 @@ def _where():
 
 
 class Example:
-    """What the examples of all tasks have in common; subclasses are dataclasses."""
+    """The base class of the examples of all tasks; subclasses are dataclasses."""
 
     target: ClassVar[str]
-    """The part to learn, None where it is to be predicted; not an input of the model."""
+    """The part to learn, None if it is to be predicted; not an input of the model."""
 
     def right(self) -> Any:
-        """The right answer, or None where the example has none."""
+        """The correct answer, or None if unknown."""
         return getattr(self, self.target)
 
     def labels(self) -> tuple[Any, ...]:
@@ -36,7 +36,7 @@ class Example:
 
 @dataclass(frozen=True)
 class ClassifiedText(Example):
-    """A text, or a pair of texts, and what it is."""
+    """A text or a pair of texts, and its label."""
 
     target = "label"
 
@@ -44,10 +44,10 @@ class ClassifiedText(Example):
     """The text, or the first of the pair."""
 
     pair: str | None = None
-    """The second text of the pair."""
+    """The second text of a pair, else None."""
 
     label: str | tuple | float | None = None
-    """A label; a tuple of labels where a text may have several; a number for regression; None where it is to be predicted."""
+    """A label; a tuple of labels for multi-label classification; a number for regression; None if it is to be predicted."""
 
     where: str = _where()
 
@@ -62,14 +62,14 @@ class TaggedWords(Example):
     """The words of a sentence."""
 
     tags: tuple | None = None
-    """A tag for each: B-x and I-x for entities, O outside of them, or any others, such as parts of speech."""
+    """A tag per word: B-x and I-x for entities and O outside of them, or any others, such as parts of speech."""
 
     where: str = _where()
 
 
 @dataclass(frozen=True)
 class TaggedText(Example):
-    """A text and the spans in it that have a label."""
+    """A text and its labelled spans."""
 
     target = "spans"
 
@@ -77,7 +77,7 @@ class TaggedText(Example):
     """The text."""
 
     spans: tuple | None = None
-    """`(start, end, label)` of every span, in characters, the end exclusive; spans do not overlap."""
+    """`(start, end, label)` of every span, in characters, end exclusive; spans do not overlap."""
 
     where: str = _where()
 
@@ -88,7 +88,7 @@ class TaggedText(Example):
 
 @dataclass(frozen=True)
 class Question(Example):
-    """A question and a text that may hold its answer."""
+    """A question and a text that may contain its answer."""
 
     target = "answers"
 
@@ -102,7 +102,7 @@ class Question(Example):
     """The text."""
 
     answers: tuple | None = None
-    """`(start, text)` of every given answer, the start in characters of the context; empty where there is no answer."""
+    """`(start, text)` of every reference answer, the start in characters of the context; empty if there is no answer."""
 
     where: str = _where()
 
@@ -120,14 +120,14 @@ class ChoiceQuestion(Example):
     """The endings or answers to choose from."""
 
     label: int | None = None
-    """The index of the right one, from 0."""
+    """The index of the correct choice, from 0."""
 
     where: str = _where()
 
 
 @dataclass(frozen=True)
 class ScoredPair(Example):
-    """Two texts and how much they have in common."""
+    """Two texts and their similarity."""
 
     target = "score"
 
@@ -138,14 +138,14 @@ class ScoredPair(Example):
     """The other text."""
 
     score: float | None = None
-    """How similar they are; None for a pair that belongs together, or one to be scored."""
+    """The similarity; None for a positive pair, or for one to be scored."""
 
     where: str = _where()
 
 
 @dataclass(frozen=True)
 class TextGroup(Example):
-    """A query, a text that it shall find, and texts that it shall not."""
+    """A query, a relevant text (the positive) and irrelevant texts (negatives)."""
 
     target = "scores"
 
@@ -153,24 +153,24 @@ class TextGroup(Example):
     """The query, or any text."""
 
     positive: str
-    """The text that it shall find."""
+    """The relevant text."""
 
     negatives: tuple = ()
-    """Texts that it shall not find."""
+    """Irrelevant texts."""
 
     scores: tuple | None = None
-    """Those of a teacher, such as a reranker, for the positive and every negative; None without a teacher."""
+    """Scores of the positive and every negative by a teacher, such as a reranker; None without a teacher."""
 
     where: str = _where()
 
     def labels(self) -> tuple[Any, ...]:
-        """None: what is to be found are texts."""
+        """None: the targets are texts."""
         return ()
 
 
 @dataclass(frozen=True)
 class RankedText(Example):
-    """A query, a text, and how relevant the text is to it."""
+    """A query, a text, and the relevance of the text to the query."""
 
     target = "label"
 
@@ -181,10 +181,10 @@ class RankedText(Example):
     """The text."""
 
     label: float | None = None
-    """1 or 0 for a relevant or irrelevant text, a grade, or the score of a teacher; None where it is to be predicted."""
+    """1 or 0 for relevant or irrelevant, a grade, or the score of a teacher; None if it is to be predicted."""
 
     where: str = _where()
 
     def labels(self) -> tuple[Any, ...]:
-        """None: numbers are no names."""
+        """None: the targets are numbers."""
         return ()

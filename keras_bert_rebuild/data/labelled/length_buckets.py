@@ -1,4 +1,4 @@
-"""Batches of examples of about the same length, padded to one of a few lengths."""
+"""Batches of examples of similar length, padded to one of a few lengths."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,16 +15,16 @@ def bucket_batches(
 ) -> list[Bucket]:
     """Divide examples into batches.
 
-    Every example goes to the smallest bucket that holds it; those that do not fill a batch of their bucket move to the next one.
-    So there is at most one shape per bucket, and one more for the last batch of the longest.
+    Every example goes to the smallest bucket that holds it; examples that do not fill a batch of their bucket move to the next one.
+    So there is at most one shape per bucket, and one more for the last, smaller batch of the largest bucket.
 
     Args:
         lengths: tokens of every example, special ones included.
         batch_size: examples per batch.
         buckets: lengths to pad to, in any order.
-        seed: a number, for a random order of examples and batches; None keeps the order of the examples within a bucket, shortest
-            bucket first. Either way the first two batches have different lengths if any do.
-        epoch: every epoch has a different order and the same number of batches.
+        seed: seed of the order of examples and batches; None keeps the order of the examples within a bucket, shortest bucket
+            first. In either case the first two batches have different lengths if possible.
+        epoch: every epoch has another order and the same number of batches.
 
     Returns:
         A list of `Bucket`.
@@ -38,7 +38,7 @@ def bucket_batches(
     if len(lengths) and lengths.max() > buckets[-1]:
         longest = int(lengths.argmax())
         found = f"example {longest} has {lengths[longest]}"
-        raise ValueError(f"an example may have at most {buckets[-1]} tokens, the largest bucket; {found}.")
+        raise ValueError(f"an example may have at most {buckets[-1]} tokens, the length of the largest bucket; {found}.")
     order = np.arange(len(lengths)) if seed is None else random_order(seed, epoch, len(lengths), 0)
     bucket_of = np.searchsorted(buckets, lengths[order])
     batches = divided(order[np.argsort(bucket_of, kind="stable")], lengths, buckets, batch_size)
@@ -51,21 +51,21 @@ def original_order(batches, results):
     """Put the results of batches back into the order of the examples.
 
     Args:
-        batches: as from `bucket_batches`.
-        results: the results of all batches, concatenated as `predict` returns them, or a list of those of every batch, whose
+        batches: the batches, see `bucket_batches`.
+        results: the results of all batches, concatenated as by `predict`, or a list with the results of every batch, whose
             lengths may differ.
 
     Returns:
-        An array, or a list of the results of every example.
+        An array, or a list with the result of every example.
 
     Raises:
-        ValueError: the number of results is not that of the examples.
+        ValueError: there are fewer or more results than examples.
     """
     indexes = np.concatenate([batch.indexes for batch in batches])
     if isinstance(results, list):
         results = [row for of_batch in results for row in np.asarray(of_batch)]
     if len(results) != len(indexes):
-        raise ValueError(f"there must be a result for each of {len(indexes)} examples; got {len(results)}.")
+        raise ValueError(f"expected one result for each of {len(indexes)} examples; got {len(results)}.")
     order = np.argsort(indexes, kind="stable")
     return [results[i] for i in order] if isinstance(results, list) else np.asarray(results)[order]
 
@@ -74,13 +74,13 @@ class BucketedBatches(EpochBatches):
     """Batches of encoded sequences for `fit`, `evaluate` and `predict`, each padded to the smallest bucket that holds it.
 
     Args:
-        inputs: for every input of the model a list of sequences of whole numbers; the lengths are those of the first input.
-        labels: a label for each example; with `label_padding` a sequence of whole numbers. None without labels.
-        batch_size, buckets, seed: see `bucket_batches`; with `seed=None`, `restore` gives results in the order of the inputs.
+        inputs: for every input of the model a list of integer sequences; the lengths are those of the first input.
+        labels: a label per example; with `label_padding` a sequence of integers per example. None for no labels.
+        batch_size, buckets, seed: see `bucket_batches`; with `seed=None`, `restore` returns results in the order of the inputs.
         padding: the padding value of every input, or one number for all.
-        label_padding: the padding value of sequences of labels.
-        group: consecutive examples that belong together, such as the texts of a pair: they stay in one batch,
-            and `batch_size` counts groups.
+        label_padding: the padding value of label sequences.
+        group: number of consecutive examples that stay in one batch, such as 2 for the texts of a pair; `batch_size` then counts
+            groups.
         **kwargs: see `EpochBatches`.
 
     Raises:
@@ -115,7 +115,7 @@ class BucketedBatches(EpochBatches):
 
     def batches(self, epoch: int) -> list[Bucket]:
         """The `Bucket`s of an epoch."""
-        kept = self._kept  # threads may ask for other epochs
+        kept = self._kept  # another thread may be in another epoch
         if kept[0] != epoch:
             self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
         return kept[1]
@@ -141,11 +141,11 @@ class BucketedBatches(EpochBatches):
 
 
 def _two_lengths_first(batches):
-    """Move a batch of another length to index 1: from the first two batches Keras infers for TensorFlow what may vary."""
+    """Move a batch of another length to index 1: for TensorFlow, Keras infers from the first two batches which axes vary."""
     other = next((i for i, batch in enumerate(batches) if batch.length != batches[0].length), None)
     return batches if other is None else [batches[0], batches[other], *batches[1:other], *batches[other + 1 :]]
 
 
 def random_order(seed, epoch, count, counter=0):
-    """The numbers below `count` in the order of an epoch; `counter` tells orders of one epoch apart."""
+    """The numbers below `count` in the order of an epoch; each `counter` gives another order."""
     return np.argsort(bits(keys(seed, epoch, np.arange(count)), counter, Stream.ORDER), kind="stable")

@@ -10,30 +10,30 @@ from keras_bert_rebuild.data.batches import Bucket, EpochBatches, least_length
 from keras_bert_rebuild.data.labelled.length_buckets import random_order
 from keras_bert_rebuild.data.pretraining.packing import packing_plan
 
-# The number of rows is rounded up to one of about this many numbers between a power of two and the next.
+# The number of rows is rounded up to one of about this many values between consecutive powers of two.
 STEPS = 8
 
 
 class PackedGroups(EpochBatches):
-    """Batches of groups for a `vector_model`, whose composition is random and never depends on lengths.
+    """Batches of groups for a `vector_model`. A batch has random groups, never chosen by length.
 
-    A text is a row of tokens; several share a row of the batch, each in as few rows as a simple rule finds. So a query of twelve
-    tokens is not padded to a passage of two hundred. A batch is a function of seed, epoch and index.
+    A text is a sequence of tokens; several texts share a row of the batch, packed greedily into few rows, so that a query of twelve
+    tokens is not padded to the two hundred of a passage. A batch is a function of seed, epoch and index.
 
     Args:
         texts: the token ids of every text.
-        groups: the numbers of the texts of every group, -1 where one has fewer than others, `(examples, texts of a group)`.
-        targets: a function from the numbers of the examples of a batch, `(groups,)`, to the targets.
-        batch_size: groups of a batch; the last of an epoch may have fewer.
-        lengths: lengths of rows, ascending; the last holds every text. A batch has the last; where a row holds a single text, the
-            least that holds the longest of the batch.
-        seed: seed of the order, which changes every epoch; None: consecutive examples, in the given order.
-        pad_id: the id of padding.
-        segments: whether the model reads segments, which are 0.
-        packed: False for a text in every row.
-        multiple: rows of a batch are a multiple of this, such as those of a chunk.
-        few_shapes: round the number of rows up, to few different numbers.
-        drop_last: leave out the last batch if it has fewer groups.
+        groups: the indices of the texts of every group, padded with -1, `(examples, texts per group)`.
+        targets: a function from the indices of the groups of a batch, `(groups,)`, to the targets.
+        batch_size: groups per batch; the last batch of an epoch may have fewer.
+        lengths: lengths of rows, ascending; the last holds every text. Packed batches have the last; if every row holds a single
+            text, a batch has the smallest that holds its longest text.
+        seed: seed of the order, which changes every epoch; None keeps the given order.
+        pad_id: the id of the padding token.
+        segments: whether the model has a segment input, which is 0.
+        packed: False for one text per row.
+        multiple: the number of rows is a multiple of this, such as the rows of a chunk.
+        few_shapes: round the number of rows up to one of few values.
+        drop_last: skip the last batch if it has fewer groups.
         **kwargs: see `EpochBatches`.
 
     Raises:
@@ -68,7 +68,7 @@ class PackedGroups(EpochBatches):
         self.groups, self.targets, self.batch_size, self.lengths, self.seed = groups, targets, batch_size, list(lengths), seed
         self.pad_id, self.segments, self.packed, self.multiple = pad_id, segments, packed, multiple
         self.few_shapes, self.drop_last = few_shapes, drop_last
-        # The texts that fit into a row at most; the same number for all batches, so that they have few shapes.
+        # The maximum number of texts in a row, the same for all batches, so that they have few shapes.
         self.texts_of_row = max(1, lengths[-1] // max(1, int(self.sizes.min(initial=lengths[-1])))) if packed else 1
         self._kept: tuple[Any, Any] = None, None
         if not len(self):
@@ -78,8 +78,8 @@ class PackedGroups(EpochBatches):
         return len(self.groups) // self.batch_size if self.drop_last else -(-len(self.groups) // self.batch_size)
 
     def batches(self, epoch: int) -> list[Bucket]:
-        """The `Bucket`s of an epoch: the examples of every batch, and the length of its longest text."""
-        kept = self._kept  # threads may ask for other epochs
+        """The `Bucket`s of an epoch: the indices of the groups of every batch, and the length of its longest text."""
+        kept = self._kept  # another thread may be in another epoch
         if kept[0] != epoch:
             count = len(self.groups)
             order = np.arange(count) if self.seed is None else random_order(self.seed, epoch, count)
@@ -90,7 +90,7 @@ class PackedGroups(EpochBatches):
     def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
         examples, longest = self.batches(epoch)[index]
         numbers = self.groups[examples]
-        there = (numbers >= 0) & (self.sizes[numbers] > 0)  # a tokenizer without special tokens may have none for a text
+        there = (numbers >= 0) & (self.sizes[numbers] > 0)  # without special tokens, a text may have no tokens
         flat = numbers[there]
         length = self.lengths[-1] if self.packed else least_length(self.lengths, longest)
         rows, columns, slots, count = packed_places(self.sizes[flat], length) if self.packed else _one_a_row(len(flat))
@@ -101,7 +101,7 @@ class PackedGroups(EpochBatches):
         return inputs, self.targets(examples)
 
     def _laid_out(self, texts, rows, columns, slots, length, count):
-        """Ids and numbers of rows `(count, length)`, and where texts begin `(count, texts of a row)`."""
+        """Ids and text numbers of the rows `(count, length)`, and the first column of every text `(count, texts per row)`."""
         ids = np.full((count, length), self.pad_id, "int32")
         marks, begins = np.zeros_like(ids), np.zeros((count, self.texts_of_row), "int32")
         begins[rows, slots] = columns + 1
@@ -113,7 +113,7 @@ class PackedGroups(EpochBatches):
         return ids, marks, begins
 
     def _rounded(self, rows):
-        """A number of rows that is allowed, at least this one."""
+        """The smallest allowed number of rows that is at least `rows`."""
         rows = max(rows, 1)
         if self.few_shapes:
             step = max(1, (1 << (rows - 1).bit_length()) // (2 * STEPS))
@@ -125,17 +125,17 @@ class PackedGroups(EpochBatches):
 
 
 def packed_places(sizes: npt.NDArray[np.int64], length: int) -> tuple[Any, Any, Any, int]:
-    """Where texts of these sizes are in rows of a length.
+    """Where texts of the given sizes are placed in rows of a length.
 
     Returns:
-        For every text its row, its first column and its number in the row, `(texts,)`; and the number of rows.
+        For every text its row, its first column and its index in the row, `(texts,)`; and the number of rows.
     """
     plan = packing_plan(np.bincount(sizes), length)
     lengths, firsts = np.repeat(plan.lengths, plan.counts, axis=0), np.repeat(plan.firsts, plan.counts, axis=0)
     instance = np.arange(len(lengths)) - np.repeat(np.cumsum(plan.counts) - plan.counts, plan.counts)
     rows, slots = np.nonzero(lengths)
     columns = (np.cumsum(lengths, axis=1) - lengths)[rows, slots]
-    # The plan counts the texts of a length; here they are in the order of their numbers.
+    # The plan counts texts by length; here they are mapped back to their indices.
     by_size = np.argsort(sizes, kind="stable")
     begins = np.cumsum(np.bincount(sizes)) - np.bincount(sizes)
     texts = by_size[begins[lengths[rows, slots]] + (firsts + instance[:, None])[rows, slots]]

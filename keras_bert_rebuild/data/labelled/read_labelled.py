@@ -1,4 +1,4 @@
-"""One function for every file of examples."""
+"""Read a file of examples of any format."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from keras_bert_rebuild.data.labelled.read_labelled_rows import LISTS, read_json
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import read_squad, read_words
 from keras_bert_rebuild.data.text_files import suffix_of
 
-# From the end of a file's name, before .gz or .xz, to its format.
+# Suffix of a file's name, before .gz or .xz, to its format.
 SUFFIXES = {
     ".tsv": "tsv",
     ".csv": "csv",
@@ -38,19 +38,19 @@ def read_examples(
 ) -> list[Any]:
     """Read a file of examples.
 
-    Args:
+        path: a file in UTF-8, possibly compressed (`.gz` or `.xz`).
         path: a file in UTF-8, also `.gz` or `.xz`.
         kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions", "choices" or "retrieval"; or a
             `Kind` of your own.
-        columns: the names that the parts of an example have in the file, such as `{"text": "utterance", "label": "intent"}`, or the
-            numbers of their columns, from 1; None for the usual names, or the order text, (second text,) label.
-        header: whether the first row of a table names its columns; None to infer it from the names.
-        format: "tsv", "csv", "jsonl", "conll", "conllu", "squad", or "txt" for texts without labels; None to infer it from the name
-            of the file.
-        labelled: whether every example must have what is to be learned from it.
+        columns: the column of each part of an example in the file, by name, such as `{"text": "utterance", "label": "intent"}`, or
+            by number from 1; None for the usual names, or the order text, (second text,) label.
+        header: whether the first row of a table has the names of the columns; None to infer it.
+        format: "tsv", "csv", "jsonl", "conll", "conllu", "squad", or "txt" for texts without labels; None to infer it from the
+            suffix of the file.
+        labelled: whether every example must have a target.
 
     Returns:
-        A list of examples of `labelled_examples`, each with the file and line that it comes from.
+        A list of examples, see `labelled_examples`, each with its file and line.
 
     Raises:
         ValueError: an argument or a row is not as expected; the error names the file and line.

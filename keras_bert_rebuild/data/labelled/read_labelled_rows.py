@@ -1,4 +1,4 @@
-"""Examples in the rows of tsv, csv and jsonl files, and texts in the lines of txt files."""
+"""Examples from the rows of tsv, csv and jsonl files, and from the lines of txt files."""
 
 import csv
 import io
@@ -9,34 +9,34 @@ from keras_bert_rebuild.data.text_files import location, read_lines, read_text
 from keras_bert_rebuild.files.json_text import check_depth
 from keras_bert_rebuild.files.limits import limit
 
-# Columns of a table that together are one part of an example, a list.
+# Several columns of a table that form one part of an example, a list.
 _COLUMNS_OF_LISTS = {
     "choices": re.compile(r"(choice|option|ending|solution|sol)_?\d+", re.IGNORECASE),
     "negatives": re.compile(r"(hard_?)?negative_?\d+", re.IGNORECASE),
     "scores": re.compile(r"score_?\d+", re.IGNORECASE),
 }
-# Parts that several columns may be named for.
+# Parts that may be given several columns.
 LISTS = tuple(_COLUMNS_OF_LISTS)
-# No text is longer; the csv module's own limit is 131,072 characters.
+# Longer than any text; the csv module's own limit is 131,072 characters.
 _LONGEST_CELL = limit("cell_characters")
 
 
 def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
-    """The rows of a table as parts of examples.
+    """The rows of a table, as parts of examples.
 
     Args:
         path: the file.
-        delimiter: a tab, for cells without quotes, or a comma, for cells that may be quoted.
+        delimiter: a tab, for cells without quoting, or a comma, for cells that may be quoted.
         kind: a `Kind`.
-        columns: from parts of an example to the name or number, from 1, of the column; other parts have the names of the kind.
-        header: whether the first row names the columns; None to infer it from the names.
-        labelled: whether there must be a column for the target.
+        columns: part of an example to the name, or number from 1, of its column; other parts have the usual names of the kind.
+        header: whether the first row has the names of the columns; None to infer it.
+        labelled: whether a column for the target is required.
 
     Returns:
         A list of `(parts, location)`.
 
     Raises:
-        ValueError: a row has another number of columns than the first, a column does not exist, or there is no example.
+        ValueError: a row has more or fewer columns than the first, a column does not exist, or there is no example.
     """
     rows = _tab_rows(path) if delimiter == "\t" else _csv_rows(path, delimiter)
     if not rows:
@@ -59,7 +59,7 @@ def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
 
 
 def read_json_lines(path, kind, columns=None, labelled=True):
-    """The objects of a jsonl file, one per line, in the form that `read_table` returns."""
+    """The objects of a jsonl file, one per line, in the format that `read_table` returns."""
     rows = []
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
@@ -72,7 +72,7 @@ def read_json_lines(path, kind, columns=None, labelled=True):
             raise ValueError(f"expected a JSON object; {where} is not one, at character {error.colno}: {error.msg}.") from None
         except RecursionError:
             raise ValueError(f"expected a JSON object; {where} is nested too deeply.") from None
-        except ValueError as error:  # a number of thousands of digits
+        except ValueError as error:  # an integer with thousands of digits
             raise ValueError(f"expected a JSON object; {where} is not one: {error}") from None
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object; got {line!r:.60} in {where}.")
@@ -91,7 +91,7 @@ def read_json_lines(path, kind, columns=None, labelled=True):
 
 
 def read_plain_lines(path, kind):
-    """Every line of a file as a text, in the form that `read_table` returns."""
+    """Every line of a file as a text, in the format that `read_table` returns."""
     (part,) = kind.by_width.get(1, ("",))
     if not part:
         raise ValueError(f"expected a file with columns; {path} has lines of text.")
@@ -112,14 +112,14 @@ def _csv_rows(path, delimiter):
                 rows.append((line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"expected cells that are quoted as in csv; {location(path, line)} is not: {error}.") from None
+        raise ValueError(f"expected cells quoted as in csv; {location(path, line)} is not: {error}.") from None
     finally:
         csv.field_size_limit(limit)
     return rows
 
 
 def _names_columns(cells, kind):
-    """Whether the cells of the first row are names of the parts of such examples."""
+    """Whether the cells of the first row are names of parts of such examples."""
     names = [cell.strip() for cell in cells]
     named = set(_usual_names(kind, {}, [name.lower() for name in names]))
     named |= {part for part in kind.columns if _list_columns(part, names)}
@@ -141,13 +141,13 @@ def _of_header(cells, kind, columns, where):
 
 def _of_width(cells, kind, columns, where):
     if columns:
-        # Cells are not names: "1" is the first column, even where a cell holds a 1.
+        # "1" is the number of a column, even if a cell of the header is a 1.
         indexes = {part: [_index_of_number(n, len(cells), where) for n in _listed(numbers)] for part, numbers in columns.items()}
         return {part: found if part in LISTS else found[0] for part, found in indexes.items()}
     parts = kind.by_width.get(len(cells))
     if parts is None:
         usual = " or ".join(", ".join(parts) for parts in kind.by_width.values()) or "a header"
-        raise ValueError(f"expected {usual} where no columns are named; {where} has {len(cells)} columns without known names.")
+        raise ValueError(f"expected {usual} unless columns are named; {where} has {len(cells)} columns without known names.")
     return {part: i for i, part in enumerate(parts)}
 
 
@@ -171,7 +171,7 @@ def _check_needed(found, kind, labelled, has, where):
     for part in needed:
         if part not in found:
             names = ", ".join(kind.columns[part])
-            raise ValueError(f"expected a column for {part} (one of {names}, or one that is named); {where} has {has}.")
+            raise ValueError(f"expected a column for {part} (one of {names}, or named in columns); {where} has {has}.")
 
 
 def _list_columns(part, names):
@@ -179,7 +179,7 @@ def _list_columns(part, names):
 
 
 def _usual_names(kind, columns, names):
-    """The usual name, among `names`, of every part that has no column yet; a name that two parts know goes to the first."""
+    """The usual name, among `names`, of every part without a column yet; a name of two parts goes to the first."""
     found = {}
     for part, known in kind.columns.items():
         name = next((name for name in known if name in names and name not in found.values()), None)

@@ -1,4 +1,4 @@
-"""Questions in the format of SQuAD, and tagged words in the columns of CoNLL."""
+"""Questions in SQuAD's format, and tagged words in CoNLL's columns."""
 
 import json
 
@@ -10,17 +10,17 @@ from keras_bert_rebuild.files.limits import check_limit
 
 
 def read_squad(path, labelled=True):
-    """The questions of a file of SQuAD 1.1 or 2.0.
+    """The questions of a SQuAD 1.1 or 2.0 file.
 
     Args:
         path: the file.
-        labelled: whether every question must have answers or be marked as having none.
+        labelled: whether every question must have answers or be marked as impossible.
 
     Returns:
-        A list of `Question`; a question without an answer, in 2.0, has the empty tuple.
+        A list of `Question`; the answers of an impossible question (2.0) are the empty tuple.
 
     Raises:
-        ValueError: a part is missing, an answer is not at its offset in the context, or two questions have the same id.
+        ValueError: a part is missing, an answer does not match the context at its offset, or two questions have the same id.
     """
     try:
         text = read_text(path)
@@ -34,7 +34,7 @@ def read_squad(path, labelled=True):
         ) from None
     except RecursionError:
         raise ValueError(f"expected JSON as in SQuAD; {path} is nested too deeply.") from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # an integer with thousands of digits
         raise ValueError(f"expected JSON as in SQuAD; {path} is not: {error}") from None
     found, seen = [], {}
     for i, article in enumerate(_list(content, "data", path)):
@@ -45,8 +45,8 @@ def read_squad(path, labelled=True):
                 question = _read_question(row, context, f"{where}.qas[{k}]", labelled)
                 if question.id in seen:
                     raise ValueError(
-                        f"expected a unique id for every question; {question.id} is that of {seen[question.id]}"
-                        f" and of {question.where}."
+                        f"expected a unique id for every question; {question.id} occurs in {seen[question.id]}"
+                        f" and in {question.where}."
                     )
                 seen[question.id] = question.where
                 found.append(question)
@@ -62,7 +62,7 @@ def _read_question(row, context, where, labelled):
     answers = row.get("answers")
     if answers is None or (not answers and "is_impossible" not in row):
         if labelled:
-            raise ValueError(f"expected answers, or is_impossible; question {name} has neither in {where}.")
+            raise ValueError(f"expected answers or is_impossible; question {name} has neither in {where}.")
         return Question(name, text, context, None, where=where)
     return Question(name, text, context, checked_answers(answers, context, where), where=where)
 
@@ -82,16 +82,16 @@ def _string(value, name, where):
     return found
 
 
-# The columns of words and tags, in files like those of CoNLL-2003 and in those of Universal Dependencies, where the tags are the
-# universal parts of speech. Columns are numbered from 1, -1 is the last.
+# The columns of words and tags, in CoNLL-2003 files and in Universal Dependencies files, whose tags are the universal parts of
+# speech. Columns are numbered from 1; -1 is the last.
 COLUMNS = {"conll": {"words": 1, "tags": -1}, "conllu": {"words": 2, "tags": 4}}
 _DOCUMENT = "-DOCSTART-"
 
 
 def read_words(path, format="conll", columns=None, labelled=True):
-    """Sentences of a file with one word per line and a blank line between sentences.
+    """The sentences of a file with one word per line and a blank line between sentences.
 
-    Columns are separated by tabs, or by white space where a line has no tab. In conllu files, comments, multiword tokens and empty
+    Columns are separated by tabs, or by white space in lines without tabs. In conllu files, comments, multiword tokens and empty
     nodes are skipped.
 
     Args:
@@ -104,12 +104,12 @@ def read_words(path, format="conll", columns=None, labelled=True):
         A list of `TaggedWords`, each located at its first line.
 
     Raises:
-        ValueError: a line lacks a column or has another number of columns than the first, or there is no word.
+        ValueError: a line lacks a column or has more or fewer columns than the first, or there are no words.
     """
     at = {**COLUMNS[format], **(columns or {})}
     for part, number in at.items():
         if part not in ("words", "tags") or not str(number).removeprefix("-").isdecimal() or int(number) == 0:
-            raise ValueError(f"expected numbers of columns, from 1, for words and tags of {path}; got {part}={number}.")
+            raise ValueError(f"expected column numbers, from 1, for words and tags of {path}; got {part}={number}.")
     words_at, tags_at = (int(at[part]) for part in ("words", "tags"))
     found, sentence, width = [], [], None
 
@@ -134,14 +134,14 @@ def read_words(path, format="conll", columns=None, labelled=True):
         if format == "conllu" and not cells[0].isdecimal():
             continue
         word = _cell(cells, words_at)
-        # Where tags may be missing, their column may be too; a single column is that of the words.
+        # If tags may be missing, so may their column; a single column is that of the words.
         tag = _cell(cells, tags_at) if len(cells) >= max(abs(tags_at), 2) else None
         if not word or tag == "":
             raise ValueError(f"expected a word and its tag; one is empty in {location(path, number)}.")
         sentence.append((number, word, tag))
     close()
     if not found:
-        raise ValueError(f"expected at least one sentence; {path} has no word.")
+        raise ValueError(f"expected at least one sentence; {path} has no words.")
     return found
 
 

@@ -1,1 +1,1 @@
-"""Pretraining examples and batches as pure seeded functions of a corpus."""
+"""Pretraining examples and batches, as pure functions of a corpus and a seed."""

@@ -9,35 +9,35 @@ from keras_bert_rebuild.data.random_numbers import Stream, below, keys, permuted
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Spans of the corpus, one per example, and the keys of their draws: arrays `(examples,)`."""
+    """Spans of the corpus, one per example, and the keys of their random numbers: arrays `(examples,)`."""
 
     keys: np.ndarray
     """uint64."""
 
     passes: np.ndarray
-    """The number of the pass over the corpus."""
+    """The index of the pass over the corpus."""
 
     documents: np.ndarray
-    """The number of the document."""
+    """The index of the document."""
 
     starts: np.ndarray
-    """The first token's position in the corpus."""
+    """Position of the first token in the corpus."""
 
     ends: np.ndarray
-    """The position after the last token."""
+    """Position after the last token."""
 
 
 class Examples:
-    """The spans that every pass over a corpus is cut into.
+    """The spans that every pass over a corpus is divided into.
 
-    A document of at most `length` tokens is one span. A longer one is cut every `length` tokens, from an offset that is drawn for
-    every pass, so that its first and its last span are shorter. A pass has every token once, and all passes have the same number
-    of spans: the number that most offsets give. Only these offsets, at least half of all, are drawn.
+    A document of at most `length` tokens is one span. A longer one is divided every `length` tokens from an offset drawn for every
+    pass, so that its first and last span may be shorter. A pass contains every token once, and all passes have the same number of
+    spans, the number that most offsets give; only these offsets, at least half of all, are drawn.
 
     Args:
         store: a `TokenCorpus` or any object with its attributes.
         length: maximum number of tokens of a span.
-        seed: a number.
+        seed: an integer.
 
     Raises:
         ValueError: the corpus has no tokens, or a document has none.
@@ -47,7 +47,7 @@ class Examples:
         starts = np.asarray(store.document_starts)
         sizes = document_sizes(store)
         full, rest = np.divmod(sizes, length)
-        # With q full lengths and a remainder r, `length − r + 1` offsets give q + 1 spans, and r − 1 offsets give q + 2.
+        # With q full lengths and remainder r, `length − r + 1` offsets give q + 1 spans, and r − 1 offsets give q + 2.
         counts = np.where(sizes <= length, 1, full + 1 + (2 * rest > length + 2))
         self.length = length
         self.seed = seed
@@ -63,10 +63,10 @@ class Examples:
         return int(self._ends[-1])
 
     def at(self, positions):
-        """The spans at some positions of the endless sequence of passes.
+        """The spans at positions in the endless sequence of passes.
 
         Args:
-            positions: whole numbers `(examples,)` from 0; position p is in pass p // len(self).
+            positions: integers `(examples,)` from 0; position p is in pass p // len(self).
 
         Returns:
             `Spans`.
@@ -76,18 +76,18 @@ class Examples:
         return self._spans(keys(self.seed, passes, indexes), passes, number)
 
     def of_other_documents(self, spans, draws):
-        """For every span one of another document in the same pass, such that over all spans each is drawn equally often.
+        """For every span, a span of another document in the same pass, such that over all spans each is drawn equally often.
 
-        Drawn uniformly from the others, spans of a large document would be drawn less often than they occur. This remains so for a
-        document with more than half of the tokens. If the corpus has `texts`, as `SomeDocuments` has, documents with the same
-        number are parts of one text, and do not count as other documents for each other.
+        Drawn uniformly from the other documents, spans of a large document would be drawn less often than they occur; this remains
+        so for a document with more than half of the tokens. If the corpus has `texts`, like `SomeDocuments`, documents with the
+        same text index are parts of one text and not paired with each other.
 
         Args:
             spans: `Spans` of a corpus of at least two documents.
             draws: numbers in [0, 1), `(examples,)`.
 
         Returns:
-            `Spans`; their keys are those of the given ones.
+            `Spans` with the keys of the given ones.
         """
         own = self._text_of[spans.documents]
         own_low, own_high = self._shares[own], self._shares[own + 1]
@@ -101,7 +101,7 @@ class Examples:
         return self._spans(spans.keys, spans.passes, first + within)
 
     def _spans(self, keys_of, passes, number):
-        """The spans with these numbers; the first span of the first document has number 0."""
+        """The spans with these indices; index 0 is the first span of the first document."""
         documents = np.searchsorted(self._ends, number, side="right")
         index = number - np.where(documents > 0, self._ends[documents - 1], 0)
         starts, sizes = self._starts[documents], self._sizes[documents]
@@ -110,7 +110,7 @@ class Examples:
         return Spans(keys_of, passes, documents, starts + np.maximum(low, 0), ends)
 
     def _shift(self, passes, documents, sizes):
-        """By how many tokens the first span is shorter than the others."""
+        """How many tokens shorter the first span is than the others."""
         rest = sizes % self.length
         late = 2 * rest > self.length + 2
         first = np.where(late, self.length - rest + 1, rest == 0)
@@ -133,15 +133,15 @@ def document_sizes(store):
 
 
 def shortened(spans, rate, length):
-    """Cut some of the spans to a random length, so that a model sees short inputs too.
+    """Shorten some of the spans to a random length, so that a model also sees short inputs.
 
     Args:
         spans: `Spans`.
-        rate: share of the spans to cut, in [0, 1].
-        length: the lengths are drawn uniformly from 2 to this one.
+        rate: fraction of the spans to shorten, in [0, 1].
+        length: the new lengths are drawn uniformly from 2 to this one.
 
     Returns:
-        The spans, and the maximum length of each example, `(examples,)`: `length` where it was not cut.
+        The spans, and the maximum length of each example, `(examples,)`: `length` if it was not shortened.
 
     Reference: `short_seq_prob` in `create_pretraining_data.py` of google-research/bert.
     """
@@ -151,11 +151,10 @@ def shortened(spans, rate, length):
 
 
 def _shares(counts):
-    """The boundaries of the shares by which other texts are drawn, from 0 to 1, `(texts + 1,)`.
+    """The boundaries of the probabilities with which other texts are drawn, from 0 to 1, `(texts + 1,)`.
 
-    A text with a fraction `f` of all spans and a share `w` is drawn for a span of another text with probability
-    `w / (1 − w of that text)`. Over all spans its probability is `f` if `w · (1 − w)` is proportional to `f` for all texts; the
-    factor is the one that makes the shares sum to 1.
+    For a span of text u, text t is drawn with probability `w_t / (1 − w_u)`. Over all spans, the probability of a text equals the
+    fraction `f` of all spans that it has if `w · (1 − w)` is proportional to `f`; the factor is chosen such that the `w` sum to 1.
     """
     sizes, number = np.unique(counts / counts.sum(), return_counts=True)
 
@@ -177,7 +176,7 @@ def _shares(counts):
 
 
 def lay_out(store, segments, seq_len, tables, pairs=True):
-    """Put segments between special tokens: `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` for single segments.
+    """Place segments between special tokens: `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` for single segments.
 
     Args:
         store: a corpus.
@@ -187,11 +186,11 @@ def lay_out(store, segments, seq_len, tables, pairs=True):
         pairs: whether there are second segments.
 
     Returns:
-        Token ids, int32; segments, 1 at the second segment and its `[SEP]`, int32; and True at tokens of the corpus: all
+        Token ids, int32; segment ids, 1 at the second segment and its `[SEP]`, int32; and True at tokens of the corpus: all
         `(examples, seq_len)`.
     """
     columns = np.arange(seq_len)
-    first_end = segments.first_lengths[:, None] + 1  # the column of the [SEP]
+    first_end = segments.first_lengths[:, None] + 1  # column of the [SEP]
     last_end = first_end + 1 + segments.second_lengths[:, None] if pairs else first_end
     after_first = columns > first_end
     content = (columns < last_end) & (columns != first_end)

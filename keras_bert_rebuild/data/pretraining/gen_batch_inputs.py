@@ -1,4 +1,4 @@
-"""keras_bert's function that makes pretraining batches."""
+"""keras_bert's function for pretraining batches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -20,9 +20,9 @@ def gen_batch_inputs(
     swap_sentence_rate: float = 0.5,
     force_mask: bool = True,
 ) -> tuple[Any, Any]:
-    """Make one batch of the masked-word and next-sentence tasks from pairs of sentences.
+    """Make one batch for masked language modelling and next-sentence prediction from pairs of sentences.
 
-    Draws from NumPy's global generator, in keras_bert's order: the same `numpy.random.seed` gives the same batch. A pair is cut at
+    Uses NumPy's global generator in keras_bert's order: the same `numpy.random.seed` gives the same batch. Pairs are truncated to
     `seq_len`; segment ids are 1 after the first sentence, padding included.
 
     Args:
@@ -30,24 +30,24 @@ def gen_batch_inputs(
         token_dict: token to id; padding is '' or '[PAD]'.
         token_list: tokens to draw random replacements from.
         seq_len: length of the batch.
-        mask_rate: rate at which tokens are chosen for prediction.
-        mask_mask_rate: of those, rate replaced with `[MASK]`.
-        mask_random_rate: of those, rate replaced with a random token; the others stay.
-        swap_sentence_rate: rate at which second sentences are chosen to be exchanged with one another.
-        force_mask: choose position 1 where nothing was chosen, without replacing its token.
+        mask_rate: rate at which tokens are selected for prediction.
+        mask_mask_rate: rate, among the selected, of those replaced by `[MASK]`.
+        mask_random_rate: rate, among the selected, of those replaced by a random token; the rest are unchanged.
+        swap_sentence_rate: rate at which pairs are selected to exchange their second sentences with each other.
+        force_mask: select position 1, without replacing its token, if nothing was selected.
 
     Returns:
-        `(inputs, outputs)`: tokens, segments and chosen positions, integers `(batch, seq_len)`; the tokens to predict
-        `(batch, seq_len, 1)`, and `(batch, 1)`, 1 where the second sentence is that of another pair. Tuples on the TensorFlow
-        backend, whose `fit` treats lists as arrays; lists elsewhere.
+        `(inputs, outputs)`: tokens, segments and selected positions, integers `(batch, seq_len)`; the tokens to predict
+        `(batch, seq_len, 1)`; and `(batch, 1)`, 1 if the second sentence is from another pair. Tuples on the TensorFlow backend,
+        whose `fit` treats lists as arrays; otherwise lists.
 
     Raises:
-        ValueError: there are no pairs, one is not a pair, a sentence is a string, `seq_len` is below 2, or there is no token to
-            draw replacements from.
+        ValueError: there are no pairs, one is not a pair, a sentence is a string, `seq_len` is below 2, or there are no tokens for
+            replacements.
     """
     sentence_pairs = [_checked(i, pair) for i, pair in enumerate(sentence_pairs)]
     if not sentence_pairs:
-        raise ValueError("sentence_pairs must hold at least one pair; got none.")
+        raise ValueError("sentence_pairs must have at least one pair; got none.")
     if seq_len < 2:
         raise ValueError(f"seq_len must be at least 2, for [CLS] and one more token; got {seq_len}.")
     base = {*get_base_dict(), GOOGLE_PAD}
@@ -73,7 +73,7 @@ def gen_batch_inputs(
                 inputs[i, j] = token_dict[TOKEN_MASK]
             elif r < mask_mask_rate + mask_random_rate:
                 if not replacements_exist:
-                    raise ValueError("token_list must hold a token that is not special, to draw replacements from; got none.")
+                    raise ValueError("token_list must have a token that is not special, for random replacements; got none.")
                 inputs[i, j] = token_dict[_random_token(token_list, base)]
         if force_mask and not masked[i].any():
             masked[i, 1] = 1
@@ -85,16 +85,16 @@ def gen_batch_inputs(
 def _checked(index, pair):
     pair = list(pair)
     if len(pair) != 2:
-        raise ValueError(f"sentence_pairs[{index}] must hold two sentences; got {len(pair)}.")
+        raise ValueError(f"sentence_pairs[{index}] must have two sentences; got {len(pair)}.")
     first, second = pair
     for sentence in (first, second):
         if isinstance(sentence, str):
-            raise ValueError(f"sentence_pairs[{index}] must hold lists of tokens; got the string {sentence[:40]!r}: split it.")
+            raise ValueError(f"sentence_pairs[{index}] must have lists of tokens; got the string {sentence[:40]!r}: split it.")
     return list(first), list(second)
 
 
 def _swapped(count, rate):
-    """Which pair an index takes its second sentence from, for the indexes that were drawn."""
+    """Which pair each selected index takes its second sentence from."""
     if rate <= 0:
         return {}
     drawn = [i for i in range(count) if np.random.random() < rate]

@@ -1,28 +1,28 @@
-"""Masked language modelling: which tokens, words or spans are masked, and with what."""
+"""Masked language modelling: which tokens, words or spans are masked, and what replaces them."""
 
 import numpy as np
 
 from keras_bert_rebuild.data.random_numbers import Stream, below, bits, uniform, uniform_at
 
-# From the name of a unit to its maximum number of words; None for a single token.
+# Name of a unit to its maximum number of words; None for a single token.
 UNITS = {"token": None, "whole_word": 1, "ngram": 3, "span": 5}
 
 
 def masking_units(keys, ids, maskable, tables, max_words):
-    """The number of the unit that every token belongs to.
+    """The index of the unit that every token belongs to.
 
-    A word is a token and the tokens after it that start with `##`. A span has n words with a probability proportional to 1 / n,
-    and spans follow each other without gaps; a span ends early at a token that may not be masked.
+    A word is a token and the tokens after it that start with `##`. A span has n words with probability proportional to 1 / n;
+    spans are contiguous, and end early at a token that may not be masked.
 
     Args:
         keys: the keys of the examples, uint64 `(batch,)`.
         ids: token ids `(batch, length)`.
-        maskable: True where a token may be chosen, `(batch, length)`.
+        maskable: True at tokens that may be masked, `(batch, length)`.
         tables: `VocabularyTables`.
-        max_words: maximum number of words of a span; with 1 every word is a unit.
+        max_words: maximum number of words of a span; 1 for whole words.
 
     Returns:
-        Numbers from 0, ascending, `(batch, length)`; they mean nothing where `maskable` is not True.
+        Integers from 0, ascending, `(batch, length)`; undefined where `maskable` is False.
 
     Reference: Cui et al., 2019 (https://arxiv.org/abs/1906.08101), whole words; Lan et al., 2020, section 3.1, spans.
     """
@@ -54,27 +54,25 @@ _COLUMNS = np.uint64(2**20 - 1)
 def mask_tokens(
     keys, ids, maskable, tables, max_predictions, unit="token", mask_rate=0.15, mask_mask_rate=0.8, mask_random_rate=0.1
 ):
-    """Choose positions to predict and replace their tokens.
+    """Select positions to predict and replace their tokens.
 
-    In every example, `mask_rate` of its maskable positions are chosen, rounded, at least one and at most `max_predictions`. Units
-    of several tokens are taken in random order, and one that would exceed that number is left out; if every unit would, the number
-    is raised to the length of the shortest, unless that exceeds `max_predictions`. Replacements are drawn for each token
-    separately.
+    In every example, `mask_rate` of the maskable positions are selected, rounded, at least one and at most `max_predictions`. Units
+    of several tokens are selected in random order, skipping those that would exceed that number; if every unit would, the number is
+    raised to the length of the shortest unit, unless that exceeds `max_predictions`. Replacements are drawn per token.
 
     Args:
         keys: the keys of the examples, uint64 `(batch,)`.
         ids: token ids `(batch, length)`.
-        maskable: True where a token may be chosen, `(batch, length)`. Special tokens never are.
+        maskable: True at tokens that may be selected, `(batch, length)`; never at special tokens.
         tables: `VocabularyTables`.
-        max_predictions: maximum number of positions chosen in an example.
-        unit: what is chosen as a whole, a key of `masking_units.UNITS`: "token", "whole_word", "ngram" or
-            "span".
-        mask_rate: share of the maskable positions, in [0, 1].
-        mask_mask_rate: of the chosen ones, rate replaced with `[MASK]`.
-        mask_random_rate: of the chosen ones, rate replaced with a random token that is not special; the others stay.
+        max_predictions: maximum number of selected positions per example.
+        unit: what is masked as a whole, a key of `masking_units.UNITS`: "token", "whole_word", "ngram" or "span".
+        mask_rate: fraction of the maskable positions, in [0, 1].
+        mask_mask_rate: rate, among the selected, of tokens replaced by `[MASK]`.
+        mask_random_rate: rate, among the selected, of tokens replaced by a random, not special token; the rest are unchanged.
 
     Returns:
-        The ids with replacements and the chosen positions, 1 or 0, both int32 `(batch, length)`.
+        The ids with replacements, and 1 at selected positions, else 0, both int32 `(batch, length)`.
 
     Reference: Devlin et al., 2019, section 3.1 and appendix A.1; `create_masked_lm_predictions` of google-research/bert.
     """
@@ -95,14 +93,14 @@ def mask_tokens(
 
 
 def factorisation_order(keys, chosen):
-    """A random order of the chosen tokens of every row, in which XLNet predicts them.
+    """A random permutation of the selected tokens of every row, the order in which XLNet predicts them.
 
     Args:
         keys: the keys of the examples, uint64 `(batch,)`.
         chosen: 1 at tokens to predict, `(batch, length)`.
 
     Returns:
-        Their places from 1, and 0 at the other tokens, int32 `(batch, length)`.
+        Ranks from 1 at the selected tokens, 0 elsewhere, int32 `(batch, length)`.
 
     Reference: Yang et al., 2019, section 2.3 (https://arxiv.org/abs/1906.08237).
     """
@@ -118,7 +116,7 @@ def _random_tokens(keys, candidates, wanted):
 
 
 def _random_units(keys, units, maskable, wanted, maximum):
-    """True at the tokens of units taken in random order, at most `wanted` tokens in every row."""
+    """True at the tokens of units selected in random order, at most `wanted` tokens per row."""
     batch, length = units.shape
     cells = (units + np.arange(batch)[:, None] * length)[maskable]
     sizes = np.bincount(cells, minlength=batch * length).reshape(batch, length)
@@ -130,7 +128,7 @@ def _random_units(keys, units, maskable, wanted, maximum):
     sizes = np.take_along_axis(sizes, order, axis=1)
     taken, open_ = np.zeros(sizes.shape, bool), sizes > 0
     while True:
-        # Take all units before the first that does not fit; it and any as long will not fit later either.
+        # Select all units before the first that does not fit; neither it nor longer ones will fit later.
         open_ &= sizes <= left
         now = open_ & (np.cumsum(sizes * open_, axis=1) <= left)
         if not now.any():

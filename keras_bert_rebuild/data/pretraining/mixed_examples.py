@@ -1,4 +1,4 @@
-"""The examples of several corpora in one endless sequence, each corpus by its share."""
+"""The examples of several corpora as one endless sequence, sampled by the share of each corpus."""
 
 from dataclasses import fields, replace
 
@@ -13,25 +13,26 @@ def examples_of(store, make, seed):
 
     Args:
         store: a corpus.
-        make: a function of a corpus and a seed that makes its `Examples` or its `PackedRows`.
-        seed: a whole number.
+        make: a function from a corpus and a seed to its `Examples` or `PackedRows`.
+        seed: an integer.
     """
     if not hasattr(store, "parts"):
         return make(store, seed)
-    # Equal numbers of different corpora have different draws.
+    # Equally numbered examples of different corpora have different random numbers.
     return MixedExamples(store, [make(part, int(keys(seed, number, 1))) for number, part in enumerate(store.parts)], seed)
 
 
 class MixedExamples:
-    """Examples of several corpora as if of one.
+    """Examples of several corpora, with the interface of those of one corpus.
 
-    The endless sequence is cut into windows of 1,024. In each the corpora have their shares, in an order of its own; those of a
-    corpus continue where the window before it ended. So which example is at a position is computed from the position alone.
+    The endless sequence is divided into windows of 1,024 examples. In each window every corpus has its share, in an order that
+    differs between windows; its examples continue where the previous window ended. So the example at any position can be computed
+    from the position alone.
 
     Args:
         store: the `MixedCorpus`.
         examples: the `Examples` of each corpus, or the `PackedRows` of each.
-        seed: a whole number.
+        seed: an integer.
     """
 
     def __init__(self, store, examples, seed):
@@ -42,7 +43,7 @@ class MixedExamples:
         self._document_starts = np.cumsum([0, *(len(part.document_starts) - 1 for part in store.parts)])
 
     def __len__(self):
-        """Examples of the windows in which every corpus is read once at least."""
+        """Number of examples in as many windows as it takes to read every corpus at least once."""
         return max(-(-len(of_part) // int(quota)) for of_part, quota in zip(self._examples, self._quotas, strict=True)) * WINDOW
 
     @property
@@ -51,7 +52,7 @@ class MixedExamples:
         return self._examples[0].length
 
     def at(self, positions):
-        """The spans, or the pieces, at some positions of the sequence: see `Examples.at` and `PackedRows.at`."""
+        """The spans or pieces at positions in the sequence: see `Examples.at` and `PackedRows.at`."""
         windows, places = np.divmod(np.asarray(positions, "int64"), WINDOW)
         places = permuted(keys(self._seed, windows, 0), WINDOW, places)
         parts = np.searchsorted(self._ends, places, side="right")
@@ -59,7 +60,7 @@ class MixedExamples:
         return self._of_parts(parts, lambda number, rows: self._examples[number].at(indexes[rows]))
 
     def of_other_documents(self, spans, draws):
-        """For every span one of another document of the same corpus: see `Examples.of_other_documents`."""
+        """For every span, one of another document of the same corpus: see `Examples.of_other_documents`."""
         parts = np.searchsorted(self._document_starts, spans.documents, side="right") - 1
 
         def others(number, rows):
@@ -69,7 +70,7 @@ class MixedExamples:
         return self._of_parts(parts, others)
 
     def _of_parts(self, parts, make):
-        """Put together what is made for the rows of every part."""
+        """Combine what is made for the rows of every part."""
         made = []
         for number in np.unique(parts):
             rows = np.flatnonzero(parts == number)
@@ -77,14 +78,14 @@ class MixedExamples:
         return type(made[0][1])(*(_joined([(rows, getattr(of, f.name)) for rows, of in made]) for f in fields(made[0][1])))
 
     def _moved(self, found, number, sign):
-        """Positions and numbers of documents of a part as those of all, or with a sign of -1 the other way around."""
+        """Shift positions and document indices of a part to those of the whole, or back if the sign is -1."""
         by = {"starts": self._token_starts, "ends": self._token_starts, "documents": self._document_starts}
         names = {field.name for field in fields(found)}.intersection(by)
         return replace(found, **{name: getattr(found, name) + sign * by[name][number] for name in names})
 
 
 def _joined(parts):
-    """Arrays of some rows each as one; pieces of rows are filled up to the same number."""
+    """Concatenate arrays by rows; rows of pieces are padded to the same number of pieces."""
     columns = max((array.shape[1] for _, array in parts if array.ndim > 1), default=0)
     shape = (sum(len(rows) for rows, _ in parts), *([columns] if columns else []))
     result = np.zeros(shape, parts[0][1].dtype)

@@ -1,4 +1,4 @@
-"""Rows that hold several sequences: which pieces of documents share the rows of a pass, and their tokens."""
+"""Sequence packing: which pieces of documents share the rows of a pass, and the tokens of these rows."""
 
 from dataclasses import dataclass
 
@@ -7,30 +7,30 @@ import numpy as np
 from keras_bert_rebuild.data.pretraining.examples import document_sizes
 from keras_bert_rebuild.data.random_numbers import Stream, below, keys, permuted, uniform_at
 
-# [CLS] and [SEP], which every piece is put between.
+# Special tokens around every piece: [CLS] and [SEP].
 SPECIAL = 2
 
 
 @dataclass(frozen=True, eq=False)
 class PackingPlan:
-    """Kinds of rows, by the lengths of the pieces that fill them, and the number of rows of each kind."""
+    """Kinds of rows, by the lengths of the pieces in them, and the number of rows of each kind."""
 
     lengths: np.ndarray
-    """The lengths of the pieces of each kind, `(kinds, pieces)`, 0 after the last piece."""
+    """The lengths of the pieces in a row of each kind, `(kinds, pieces)`, padded with 0."""
 
     counts: np.ndarray
-    """Rows of a kind, `(kinds,)`."""
+    """The number of rows of each kind, `(kinds,)`."""
 
     firsts: np.ndarray
-    """The number of each piece of the first row of a kind among the pieces of its length, `(kinds, pieces)`; it is one higher in
-    each further row."""
+    """For the first row of each kind, the index of each piece among the pieces of its length, `(kinds, pieces)`; it increases by
+    one with each further row."""
 
 
 def packing_plan(histogram, capacity):
-    """Fill rows with pieces, longest first, each into the fullest row that still holds it.
+    """Best-fit decreasing: pieces are placed longest first, each in the fullest row that still has room for it.
 
     Args:
-        histogram: the number of pieces of every length, `(longest + 1,)`; those of length 0 do not count.
+        histogram: the number of pieces of every length, `(longest + 1,)`; length 0 is ignored.
         capacity: the length of a row.
 
     Returns:
@@ -51,7 +51,7 @@ def packing_plan(histogram, capacity):
         while left:
             room = min((room for room in by_room if room >= length and by_room[room]), default=None)
             if room is None:
-                # A new row takes as many pieces of this length as fit.
+                # A new row gets as many pieces of this length as fit.
                 copies = min(capacity // length, left)
                 put((length,) * copies, left // copies)
                 left %= copies
@@ -73,28 +73,28 @@ def packing_plan(histogram, capacity):
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """The pieces of documents that fill rows."""
+    """The pieces of documents in rows."""
 
     keys: np.ndarray
-    """The keys of the draws of the rows, uint64 `(rows,)`."""
+    """The keys of the rows' random numbers, uint64 `(rows,)`."""
 
     starts: np.ndarray
     """Where the pieces start in the corpus, `(rows, pieces)`."""
 
     lengths: np.ndarray
-    """Their numbers of tokens, `(rows, pieces)`, 0 after the last piece of a row."""
+    """Their numbers of tokens, `(rows, pieces)`, padded with 0."""
 
 
 class PackedRows:
-    """The rows that every pass over a corpus is packed into.
+    """The packed rows of every pass over a corpus.
 
-    A document is cut into pieces that fill a row and a remainder, which is at a different offset in every pass. Remainders share
-    rows; which ones share a row differs between passes, their lengths do not. A pass has every token once.
+    A document is divided into pieces that fill a row and a remainder, whose offset differs between passes. Remainders share rows;
+    which ones share a row differs between passes, their lengths do not. A pass contains every token once.
 
     Args:
         store: a `TokenCorpus`, or any object with its attributes.
         seq_len: length of a row.
-        seed: a whole number.
+        seed: an integer.
 
     Raises:
         ValueError: the corpus has no tokens, or a document has none.
@@ -106,7 +106,7 @@ class PackedRows:
         self._full, self._remainder = np.divmod(document_sizes(store), self._length)
         self._full_ends = np.cumsum(self._full)
         histogram = np.bincount(self._remainder, minlength=1)
-        # A piece of n tokens takes n + 2 of a row.
+        # A piece of n tokens takes n + 2 columns of a row.
         self._plan = packing_plan(np.concatenate([[0] * (SPECIAL + 1), histogram[1:]]), seq_len)
         self._kind_ends = np.cumsum(self._plan.counts)
         self._by_remainder = np.argsort(self._remainder, kind="stable")
@@ -119,10 +119,10 @@ class PackedRows:
         return self._rows
 
     def at(self, positions):
-        """The `Pieces` at some positions of the endless sequence of passes.
+        """The `Pieces` at positions in the endless sequence of passes.
 
         Args:
-            positions: whole numbers `(rows,)` from 0; position p is in pass p // len(self).
+            positions: integers `(rows,)` from 0; position p is in pass p // len(self).
         """
         passes, indexes = np.divmod(np.asarray(positions, "int64"), self._rows)
         row = permuted(keys(self.seed, passes, 0), self._rows, indexes)
@@ -143,7 +143,7 @@ class PackedRows:
         kind = np.searchsorted(self._kind_ends, number, side="right")
         instance = number - (self._kind_ends[kind] - self._plan.counts[kind])
         sizes = np.maximum(self._plan.lengths[kind] - SPECIAL, 0)
-        # The pieces of each length have an order of their own.
+        # The pieces of each length have their own order.
         count = np.where(sizes > 0, self._remainder_counts[sizes], 1)
         piece = np.where(sizes > 0, self._plan.firsts[kind] + instance[:, None], 0)
         member = permuted(_other_stream(keys(self.seed, passes[:, None], sizes)), count, piece)
@@ -151,27 +151,27 @@ class PackedRows:
         return self._starts[document] + self._pieces_before_remainder(passes[:, None], document) * self._length, sizes
 
     def _pieces_before_remainder(self, passes, document):
-        """The number of full pieces before the remainder of a document."""
+        """The number of full pieces of a document before its remainder."""
         return below(uniform_at(keys(self.seed, passes, document), 0, Stream.PHASE), self._full[document] + 1)
 
 
 def _other_stream(of_length):
-    """Keys for the orders of the pieces, which differ from that of the rows."""
+    """Keys for the order of the pieces, independent of that of the rows."""
     return of_length ^ np.uint64(int(Stream.MEMBERS) << 56)
 
 
 def halved(pieces, rate, length):
-    """Cut some of the rows of one piece into two pieces, so that a model sees short inputs too.
+    """Split some of the rows with one piece into two pieces, so that a model also sees short inputs.
 
-    The two tokens at the end of the row make room for the special tokens of the second piece, and are left out.
+    The last two tokens of the row are dropped, to make room for the special tokens of the second piece.
 
     Args:
         pieces: `Pieces`.
-        rate: share of the rows that are cut, of those that hold one piece of the full length.
-        length: tokens of a piece that fills a row; none of less than 4 is cut.
+        rate: fraction of the rows with a single, full piece to split.
+        length: length of a piece that fills a row; if it is below 4, none is split.
 
     Returns:
-        `Pieces`, with two columns at least if the rate is above 0.
+        `Pieces`, with at least two columns if the rate is above 0.
     """
     if not rate or length < SPECIAL + 2:
         return pieces
@@ -185,7 +185,7 @@ def halved(pieces, rate, length):
 
 
 def lay_out_packed(store, pieces, seq_len, tables):
-    """Concatenate pieces, each as `[CLS] piece [SEP]`.
+    """Concatenate the pieces of each row, each as `[CLS] piece [SEP]`.
 
     Args:
         store: a corpus.
@@ -194,8 +194,8 @@ def lay_out_packed(store, pieces, seq_len, tables):
         tables: the `VocabularyTables` of the corpus.
 
     Returns:
-        Token ids, int32; one more than the column in which the sequence of a token begins, 0 at padding, int32; and True at tokens
-        of the corpus: all `(rows, seq_len)`.
+        Token ids, int32; the column, from 1, in which each token's sequence begins, 0 at padding, int32; and True at tokens of the
+        corpus: all `(rows, seq_len)`.
     """
     sizes = np.where(pieces.lengths > 0, pieces.lengths + SPECIAL, 0)
     ends = np.cumsum(sizes, axis=1)
@@ -217,7 +217,7 @@ def sequence_lengths(numbers):
     """The length of every sequence of packed rows, `(sequences,)`.
 
     Args:
-        numbers: those of the sequences, as from `lay_out_packed`.
+        numbers: the sequence numbers from `lay_out_packed`.
     """
     rows = np.arange(len(numbers))[:, None] * (numbers.shape[1] + 1)
     return np.unique((numbers + rows)[numbers > 0], return_counts=True)[1]

@@ -1,28 +1,28 @@
-"""How well the second task is solved without understanding: by lengths and by the tokens at the edges of the segments."""
+"""A baseline for the pair task: how well it is solved by segment lengths and the tokens at segment edges alone."""
 
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
-# The accuracy of the probe, and that of always giving the more frequent answer.
+# The accuracy of the probe, and that of always predicting the more frequent label.
 Probe = namedtuple("Probe", ["accuracy", "prior"])
 
-# A length is given as a part of the length of the rows, in this many steps.
+# Lengths are binned relative to the length of the rows, into this many bins.
 STEPS = 16
 _UPDATES, _DECAY, _RATE, _MOMENTUM = 150, 3e-3, 0.2, 0.9
 
 
 def probe_of_pairs(train: Any, test: Any = None, examples: int = 8000) -> Probe:
-    """Train a logistic regression to solve the second task from features that need no understanding.
+    """Train a logistic regression to solve the pair task from features that need no understanding.
 
-    The features are the first and the last token of both segments, before masking, and the lengths of each segment and of both
-    together. A model shows understanding only as far as it is better than this.
+    The features are the first and last token of both segments, before masking, the length of each segment and their total length.
+    A model only shows understanding to the extent that it is more accurate than this probe.
 
     Args:
-        train: `PretrainingBatches` with pairs, whose first examples the probe learns from.
+        train: `PretrainingBatches` with pairs, on whose first examples the probe is trained.
         test: other batches to evaluate it on; None for the next examples of `train`.
-        examples: how many to learn from. The evaluation uses as many, or fewer if an epoch of `test` has fewer.
+        examples: number of training examples. The evaluation uses the same number, or fewer if an epoch of `test` has fewer.
 
     Returns:
         `Probe`.
@@ -39,7 +39,7 @@ def probe_of_pairs(train: Any, test: Any = None, examples: int = 8000) -> Probe:
 
 
 def examples_of(batches, numbers):
-    """The rows of some batches, counted over all epochs: tokens before masking and where segments end, and labels.
+    """The tokens before masking, segment ends and labels of batches, by their indices counted over all epochs.
 
     Returns:
         A pair: token ids `(examples, length)` with the columns of both `[SEP]`, `(examples,)` each; and the labels `(examples,)`.
@@ -53,10 +53,10 @@ def examples_of(batches, numbers):
 
 
 def edge_columns(rows, seq_len, tokens):
-    """The features of the probe as columns of numbers from 0, and how many different numbers each column may have.
+    """The features of the probe as columns of integers from 0, and the number of possible values of each column.
 
     Args:
-        rows: as the first of the pair from `examples_of`.
+        rows: the first of the pair from `examples_of`.
         seq_len: length of the rows.
         tokens: size of the vocabulary.
     """
@@ -68,15 +68,15 @@ def edge_columns(rows, seq_len, tokens):
 
 
 def length_step(length, seq_len):
-    """A length as a part of the length of the rows, a number below `STEPS`."""
+    """The bin of a length relative to the length of the rows, an integer below `STEPS`."""
     return np.minimum(length * STEPS // seq_len, STEPS - 1)
 
 
 def probe(train, test, train_labels, test_labels):
-    """Learn labels from columns of numbers by logistic regression, each number a separate feature.
+    """Learn labels from columns of integers by logistic regression, with each value of a column a separate feature.
 
     Args:
-        train, test: columns and how many different numbers each may have, as from `edge_columns`.
+        train, test: columns and the number of possible values of each, see `edge_columns`.
         train_labels, test_labels: 0 or 1, `(examples,)`.
 
     Returns:
@@ -87,7 +87,7 @@ def probe(train, test, train_labels, test_labels):
     weights, velocity = np.zeros(begins[-1]), np.zeros(begins[-1])
     count, width = train_features.shape
     share = np.bincount(train_features.ravel(), minlength=len(weights)) / count
-    rate = _RATE / np.sqrt(share * width + 1e-3)  # frequent features take shorter steps
+    rate = _RATE / np.sqrt(share * width + 1e-3)  # smaller steps for frequent features
     bias = _logit(train_labels.mean())
     for _ in range(_UPDATES):
         error = 1 / (1 + np.exp(-bias - weights[train_features].sum(axis=1))) - train_labels

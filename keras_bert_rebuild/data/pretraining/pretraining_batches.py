@@ -29,7 +29,7 @@ def pretraining_batches(
     process_count: int = 1,
     **settings: Any,
 ) -> "PretrainingBatches":
-    """Batches for `fit` and `evaluate` of a model with an MLM head and an NSP head, a SOP head or neither.
+    """Batches for `fit` and `evaluate` of a model with an MLM head and an NSP head, an SOP head or neither.
 
     Args:
         store: a `TokenStore`, the folder of one, or another `TokenCorpus`, such as a `MixedCorpus`.
@@ -41,36 +41,36 @@ def pretraining_batches(
 
 
 class PretrainingBatches(EpochBatches):
-    """The batches of one epoch after another; any of them can be made without those before it.
+    """Pretraining batches, epoch after epoch; any batch can be made without those before it.
 
-    An epoch is a pass over the corpus, without the last examples if they do not fill a batch. With `steps_per_epoch` it is that
-    many consecutive batches of the endless sequence of passes, where a batch may begin in one pass and end in the next.
+    An epoch is a pass over the corpus, minus the last examples if they do not fill a batch. With `steps_per_epoch`, an epoch is
+    that many consecutive batches of the endless sequence of passes; a batch may begin in one pass and end in the next.
 
     Args:
         store: a `TokenCorpus`, or any object with its attributes.
-        batch_size: examples per batch, of all processes together; a multiple of `process_count`.
-        seq_len: length of every example, padded.
+        batch_size: examples per batch, summed over all processes; a multiple of `process_count`.
+        seq_len: length of every example, padding included.
         max_predictions: maximum number of positions to predict in an example.
-        seed: a whole number.
-        process_index: the number of this process, from 0.
-        process_count: processes that share every batch; each gets its rows of it, in their order.
-        steps_per_epoch: batches of an epoch; None for those of a pass.
-        next_sentence: "nsp", pairs whose second segment follows or is a random one; "sop", two segments in their order or swapped;
-            None, one segment.
-        masking: what is masked as a whole, "token", "whole_word", "ngram" (spans of up to three words) or "span" (up to five).
+        seed: an integer.
+        process_index: the index of this process, from 0.
+        process_count: number of processes that share every batch, each with consecutive rows of it.
+        steps_per_epoch: batches per epoch; None for one pass.
+        next_sentence: "nsp" for pairs whose second segment follows the first or is random; "sop" for two consecutive segments, in
+            order or swapped; None for one segment.
+        masking: what is masked as a whole: "token", "whole_word", "ngram" (spans of up to three words) or "span" (up to five).
         mask_rate, mask_mask_rate, mask_random_rate: see `mask_tokens`.
-        random_next_rate: rate of random second segments, and of swapped ones.
-        short_seq_prob: share of the examples that are cut to a random length.
-        lengths: lengths to pad to, for corpora where most examples are shorter than `seq_len`: a batch has examples of about the
-            same length and is padded to the smallest of these that holds them; see `length_windows`. None pads all to `seq_len`.
-        segments: whether a batch has segment ids; False for a model without them.
-        draws: whether it has random numbers before `chosen`, for a model that samples tokens: whole numbers in [0, 2²⁴), `(rows,
-            length)`, a function of the example, so that a resumed run and another number of devices get the same.
-        order: whether it has the order of prediction before `chosen`, as from `factorisation_order`, a function of the example too.
-        packed: whether a row holds several sequences that do not see each other, each `[CLS] piece [SEP]`, for a model built with
-            `packed=True`. See `PackedRows`; batch size and predictions count rows. Of the full rows, `short_seq_prob` are cut into
-            two sequences. Only for one task on tokens: `next_sentence=None`.
-        first_example: the number of the example, in the endless sequence of passes, that the first batch begins with.
+        random_next_rate: rate of random second segments, or of swapped segments.
+        short_seq_prob: fraction of the examples that are shortened to a random length.
+        lengths: lengths to pad to, for corpora in which most examples are shorter than `seq_len`: a batch has examples of similar
+            length and is padded to the smallest of these that holds them; see `length_windows`. None pads all to `seq_len`.
+        segments: whether a batch has segment ids; False for a model without that input.
+        draws: whether a batch has random numbers before `chosen`, for a model that samples tokens: integers in [0, 2²⁴), `(rows,
+            length)`, a function of the example, so that they are the same in a resumed run and on another number of devices.
+        order: whether a batch has the prediction order before `chosen`, see `factorisation_order`; also a function of the example.
+        packed: whether a row holds several sequences that do not attend to each other, each `[CLS] piece [SEP]`, for a model built
+            with `packed=True`. See `PackedRows`; `batch_size` and `max_predictions` count rows, and `short_seq_prob` is the
+            fraction of full rows that are split into two sequences. Requires `next_sentence=None`.
+        first_example: the index, in the endless sequence of passes, of the first example of the first batch.
         start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
 
     Raises:
@@ -126,7 +126,7 @@ class PretrainingBatches(EpochBatches):
         if not 0 <= process_index < process_count:
             raise ValueError(f"process_index must be in [0, {process_count}), one of the processes; got {process_index}.")
         if batch_size < 1 or batch_size % process_count:
-            raise ValueError(f"batch_size, of all processes together, must be a multiple of {process_count}; got {batch_size}.")
+            raise ValueError(f"batch_size, summed over all processes, must be a multiple of {process_count}; got {batch_size}.")
         for part in getattr(store, "parts", [store]) if next_sentence == "nsp" else ():
             if len(part.document_starts) < 3:
                 raise ValueError(
@@ -154,24 +154,24 @@ class PretrainingBatches(EpochBatches):
         if len(self) < 1:
             count = len(self.examples)
             made = f"a pass has {count} examples" if steps_per_epoch is None else f"steps_per_epoch is {steps_per_epoch}"
-            raise ValueError(f"an epoch must have at least one batch of {batch_size}; {made}.")
+            raise ValueError(f"an epoch must have at least one batch of {batch_size} examples; {made}.")
 
     def __len__(self):
         return len(self.examples) // self.batch_size if self.steps_per_epoch is None else self.steps_per_epoch
 
     def batch(self, epoch, index):
-        """The rows of this process of batch `index` of an epoch, regardless of earlier calls.
+        """The rows of this process in batch `index` of an epoch, independent of earlier calls.
 
         Args:
-            epoch: a number from 0.
-            index: a number from 0, less than the number of batches of an epoch.
+            epoch: an integer from 0.
+            index: an integer from 0, below the number of batches per epoch.
 
         Returns:
-            `((tokens, segments, chosen), (labels, next))`, int32: three times `(rows, length)`; `(rows, length, 1)`, the tokens
-            before masking; and `(rows, 1)`, 1 where the second segment is a random or a swapped one. With `next_sentence=None`
-            `((tokens, segments, chosen), labels)`, since the model has one output; and with `packed`
-            `((tokens, segments, chosen, numbers), labels)`: `numbers` is one more than the column in which the sequence of a token
-            begins, and 0 at padding, the `Input-Mask` of a packed model.
+            `((tokens, segments, chosen), (labels, next))`, int32: three arrays `(rows, length)`; `(rows, length, 1)`, the tokens
+            before masking; and `(rows, 1)`, 1 if the second segment is random, or the segments are swapped. With
+            `next_sentence=None`, `((tokens, segments, chosen), labels)`, since the model has one output; with `packed`,
+            `((tokens, segments, chosen, numbers), labels)`, where `numbers` is the column, from 1, in which each token's sequence
+            begins, and 0 at padding: the `Input-Mask` of a packed model.
         """
         if self.packed:
             return self._packed_rows(self._positions(epoch, index))
@@ -183,7 +183,7 @@ class PretrainingBatches(EpochBatches):
         return self._lay_out(keys[members], segments.take(members), length)
 
     def work(self, batch):
-        """The work of a batch: the lengths of its sequences, `(sequences,)`, and the number of positions to predict."""
+        """The amount of work in a batch: the lengths of its sequences, `(sequences,)`, and the number of positions to predict."""
         if self.packed:
             (*_, chosen, numbers), _ = batch
             return sequence_lengths(numbers), int(chosen.sum())
@@ -192,7 +192,7 @@ class PretrainingBatches(EpochBatches):
 
     @property
     def _share(self):
-        """The rows of a batch that this process gets."""
+        """The rows of a batch that are for this process."""
         rows = self.batch_size // self.process_count
         return slice(self.process_index * rows, (self.process_index + 1) * rows)
 
@@ -202,7 +202,7 @@ class PretrainingBatches(EpochBatches):
         return self.first_example + epoch * of_epoch
 
     def _positions(self, epoch, index):
-        """The positions of the examples of this process in a batch."""
+        """The positions of this process's examples of a batch."""
         return self._first_of(epoch) + index * self.batch_size + np.arange(self.batch_size)[self._share]
 
     def _packed_rows(self, positions):
@@ -212,8 +212,8 @@ class PretrainingBatches(EpochBatches):
         return (*x, numbers), y
 
     def _examples_of_window(self, epochs_before, number):
-        """The examples of a window of batches, and for each of its batches the indexes of its examples and its length."""
-        cached = self._window  # threads may request other windows
+        """The examples of a window of batches, and for each batch the indices of its examples and its length."""
+        cached = self._window  # another thread may be in another window
         if cached[0] != (epochs_before, number):
             count = min(len(self) - number * WINDOW, WINDOW)
             positions = epochs_before + number * WINDOW * self.batch_size + np.arange(count * self.batch_size)
@@ -224,7 +224,7 @@ class PretrainingBatches(EpochBatches):
         return cached[1]
 
     def _examples(self, positions):
-        """The keys of the draws of examples, and their segments."""
+        """The keys of the examples' random numbers, and their segments."""
         spans = self.examples.at(positions)
         spans, targets = shortened(spans, self.short_seq_prob, self.examples.length)
         if self.next_sentence == "nsp":
@@ -242,7 +242,7 @@ class PretrainingBatches(EpochBatches):
         return (x, (y, segments.labels[:, None])) if pairs else (x, y)
 
     def _masked(self, keys, labels, segment_ids, content):
-        """The inputs of the model for rows, with some of their tokens masked, and the labels of the MLM head."""
+        """The inputs of the model for rows, with some tokens masked, and the labels of the MLM head."""
         masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
         draws = [below(uniform(keys, labels.shape[1], Stream.SAMPLE), 1 << DRAW_BITS).astype("int32")] if self.draws else []
         draws += [factorisation_order(keys, chosen)] if self.order else []
@@ -259,7 +259,7 @@ def _checked_lengths(lengths, seq_len, minimum):
 def _check_packed(**settings):
     for name, given in settings.items():
         if given is not None:
-            raise ValueError(f"{name} must be left out for packed rows, or None; got {given!r}.")
+            raise ValueError(f"{name} must be None or left out for packed rows; got {given!r}.")
 
 
 def _check_one_of(name, value, values):

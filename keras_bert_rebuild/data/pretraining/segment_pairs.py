@@ -1,13 +1,13 @@
-"""The two segments of an example, whether the second one follows the first, and the windows that they are cut from.
+"""The two segments of an example, whether the second one follows the first, and the windows they are cut from.
 
-Both labels have the same rule for cutting a pair, so that lengths, edges and boundaries reveal nothing about the label:
+Pairs of both labels are cut by the same rule, so that lengths, edges and boundaries reveal nothing about the label:
 
 - Next sentences: the first segment is the same for both labels. The second begins in its own window, where the first one ends, or
-  in a window of another document, at a position of the same kind: where a passage begins if both windows have such a position, else
-  where a sentence does, else a word. Its length is the same either way: what fits, or, if one of the two documents ends before
-  that, a number of tokens drawn from those that both have.
+  in a window of another document, at a position of the same kind: at the start of a passage if both windows have one, else of a
+  sentence, else of a word. Its length is the same either way: as much as fits, or, if one of the two documents ends before that, a
+  number of tokens drawn from those possible for both.
 - Swapped sentences: both segments begin and end at positions of one kind: passages or sentences, whichever the window has more of,
-  and words if there are too few of these.
+  or words if there are too few of these.
 """
 
 import copy
@@ -18,31 +18,31 @@ import numpy as np
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import BEFORE, sentence_begins
 from keras_bert_rebuild.data.random_numbers import Stream, below, uniform_at
 
-# The kinds of positions where a window may be cut: where a passage begins, any other sentence, any other word.
+# Kinds of positions at which a window may be cut: the start of a passage, of any other sentence, of any other word.
 PASSAGE, SENTENCE, WORD = KINDS = range(3)
 
-# Among this many tokens there is the beginning of a word.
+# Within this many tokens there is the start of a word.
 _WORD_REACH = 8
 
 
 class PairWindows:
     """A window of a document for every example.
 
-    Draws are numbers in [0, 1), `(examples,)`. A position that does not exist is -1.
+    Random numbers are in [0, 1), `(examples,)`. A position that does not exist is -1.
 
     Args:
         store: a corpus.
         tables: the `VocabularyTables` of the corpus.
-        spans: `Spans`, near whose starts the windows begin.
+        spans: `Spans`; the windows begin near their starts.
         targets: maximum number of tokens of a window, `(examples,)`.
 
     Attributes:
         targets: as given.
-        begins, ends: the position of the first token of the document and that after its last, `(examples,)`.
-        origins: the earliest position where a window may begin, `(examples,)`: the start of the span, or earlier if the document
+        begins, ends: position of the first token of the document, and after its last, `(examples,)`.
+        origins: the earliest position at which a window may begin, `(examples,)`: the start of the span, or earlier if the document
             ends within half a length.
         starts, limits: start and end of the window, which starts at the first passage or sentence that begins near its origin, or
-            at the origin if none does.
+            at the origin if there is none.
     """
 
     def __init__(self, store, tables, spans, targets):
@@ -83,11 +83,11 @@ class PairWindows:
         return np.where(counts > 0, self.origins + np.append(columns, 0)[np.minimum(chosen, len(columns))], -1)
 
     def edges(self, kind, front, back):
-        """Two positions of a kind with as much between them as a window holds, and the same probability read backwards.
+        """Two positions of a kind about as far apart as a window is long, with the same probability in reversed order.
 
-        One of them is drawn, the other follows from it. The beginning and the end of a document would reveal which part comes
-        first, so these positions are left out; for words, so is a drawn number of tokens next to them, at most a quarter of the
-        window. Half of the windows near them are not cut at passages, so that those passages are seen too.
+        One of them is drawn, and the other follows from it. The start and end of a document would reveal which part comes first, so
+        they are left out; with words, so is a random number of tokens next to them, at most a quarter of the window. Half of the
+        windows near them are not cut at passages, so that those passages are seen, too.
         """
         at_begin, at_end = self.origins == self.begins, self.origins + self.targets >= self.ends
         low, high = self.origins + at_begin, np.minimum(self.origins + self.targets + self.targets // 2, self.ends - 1)
@@ -105,10 +105,10 @@ class PairWindows:
         return np.where(exists, start, -1), np.where(exists, end, -1)
 
     def middle(self, kind, low, high, draws):
-        """A position of a kind between two others: drawn uniformly half the time, else the nearest before or after a random token.
+        """A position of a kind between two others: half of the time drawn uniformly, else the nearest to a random token.
 
-        A position with a long gap before or after it is more often an edge of a window. It is drawn more often here too, or a model
-        that knows the text could tell the label from the frequencies of positions.
+        A position with a long gap before or after it is more often an edge of a window. This draws it more often as well; otherwise
+        a model that knows the text could tell the label by the frequency of positions.
         """
         uniform, draw = self.position(kind, low + 1, high - 1, draws * 2 % 1), draws * 4 % 1
         token = low + 1 + below(draw, np.maximum(high - low - 1, 1))
@@ -142,10 +142,10 @@ def _passage_begins(store, starts, width):
     return found
 
 
-# Draws of the stream PAIR; 0 and 1 are those of `examples.shortened`.
+# Counters of the stream PAIR; 0 and 1 are used by `examples.shortened`.
 _POSITION, _LABEL, OTHER_SPAN, _OTHER_POSITION, _LENGTH, _FRONT, _BACK = range(2, 9)
 
-# A next sentence is shortened by at most this many tokens, and by at most a sixteenth of the length.
+# Maximum number of tokens by which a next sentence is shortened; at most a sixteenth of the length.
 _SHORTER = 8
 
 
@@ -159,7 +159,7 @@ class Segments:
     second_lengths: np.ndarray
 
     labels: np.ndarray
-    """1 where the second segment is a random one or the two are swapped, otherwise 0."""
+    """1 if the second segment is random or the two are swapped, otherwise 0."""
 
     def take(self, examples):
         """The segments of some of the examples."""
@@ -167,25 +167,25 @@ class Segments:
 
 
 def next_sentence_pairs(store, tables, spans, others, targets, random_next_rate=0.5):
-    """Pairs for the next-sentence task.
+    """Pairs for next-sentence prediction.
 
     Args:
         store: a corpus of at least two documents.
         tables: the `VocabularyTables` of the corpus.
         spans: `Spans`.
-        others: for each a span of another document, as from `Examples.of_other_documents`.
+        others: for each span, one of another document, see `Examples.of_other_documents`.
         targets: maximum number of tokens of both segments together, `(examples,)`, at least 2.
         random_next_rate: rate of random second segments.
 
     Returns:
-        `Segments`; their label is 1 where the second segment is a random one, as it always is after a document of one token.
+        `Segments`; label 1 if the second segment is random, as it always is after a document of one token.
 
     Reference: Devlin et al., 2019, appendix A.2. `create_instances_from_document` of google-research/bert cuts random segments by
     a different rule than true ones.
     """
     windows = [PairWindows(store, tables, each, targets) for each in (spans, others)]
     draws = [uniform_at(spans.keys, draw, Stream.PAIR) for draw in (_POSITION, _OTHER_POSITION)]
-    # A document of one token has nothing left after the first segment; as the other document it is the second segment.
+    # A document of one token has nothing left for the second segment; as the other document, it is the second segment.
     own, other = windows[0].starts + 1, np.minimum(windows[1].starts + 1, windows[1].ends - 1)
     rows = np.arange(len(own))
     for kind in KINDS:
@@ -199,7 +199,7 @@ def next_sentence_pairs(store, tables, spans, others, targets, random_next_rate=
     first_lengths = own - windows[0].starts
     room = targets - first_lengths
     common = np.minimum(np.where(alone, room, windows[0].ends - own), windows[1].ends - other)
-    # Otherwise true second segments would end a fixed number of tokens after the start of a sentence, random ones anywhere.
+    # Otherwise true second segments would end a fixed number of tokens after the start of a sentence, and random ones anywhere.
     draw = uniform_at(spans.keys, _LENGTH, Stream.PAIR)
     shorter = np.minimum(below(draw, np.minimum(targets // 16, _SHORTER) + 1), room - 1)
     second_lengths = np.where(common >= room, room - shorter, 1 + below(draw, np.minimum(common, room)))
@@ -207,7 +207,7 @@ def next_sentence_pairs(store, tables, spans, others, targets, random_next_rate=
 
 
 def sentence_order_pairs(store, tables, spans, targets, swap_rate=0.5):
-    """Pairs for the sentence-order task: the two parts of a window, in their order or swapped.
+    """Pairs for sentence-order prediction: the two parts of a window, in order or swapped.
 
     Args:
         store: a corpus.
@@ -217,7 +217,7 @@ def sentence_order_pairs(store, tables, spans, targets, swap_rate=0.5):
         swap_rate: rate of swapped pairs.
 
     Returns:
-        `Segments`; their label is 1 where the two are swapped. The second part of a document of one token is empty, its label 0.
+        `Segments`; label 1 if the two are swapped. The second part of a document of one token is empty, with label 0.
 
     Reference: Lan et al., 2020, section 3.1 (https://arxiv.org/abs/1909.11942).
     """
@@ -243,6 +243,6 @@ def sentence_order_pairs(store, tables, spans, targets, swap_rate=0.5):
 
 
 def single_segments(spans):
-    """Every span as an example of one segment."""
+    """Every span as an example with one segment."""
     nothing = np.zeros_like(spans.starts)
     return Segments(spans.starts, spans.ends - spans.starts, spans.ends, nothing, nothing.astype("int32"))

@@ -1,4 +1,4 @@
-"""The wire format of `tf.train.Example`, without TensorFlow: names and lists of whole numbers, floats or bytes.
+"""The wire format of `tf.train.Example`, without TensorFlow: named lists of integers, floats or bytes.
 
     Example { features: 1 }   Features { feature: 1, a map of key: 1, value: 2 }
     Feature { bytes_list: 1, float_list: 2, int64_list: 3 }   each list { value: 1, repeated }
@@ -18,7 +18,7 @@ def encode_example(features):
     """An example as bytes.
 
     Args:
-        features: a dictionary from name to an array of whole numbers or of floats.
+        features: dictionary from name to an array of integers or floats.
 
     Returns:
         `bytes`; features are sorted by name.
@@ -41,7 +41,7 @@ def decode_example(data):
         data: `bytes`.
 
     Returns:
-        A dictionary from name to an int64 or float32 array, or a list of `bytes`.
+        Dictionary from name to an int64 or float32 array, or a list of `bytes`.
 
     Raises:
         ValueError: the bytes are not an example.
@@ -91,7 +91,7 @@ def _fields(data, wanted):
             else:
                 raise ValueError(f"a tf.train.Example must have fields of wire type 0, 1, 2 or 5; got {wire}.")
             if at + size > len(data):
-                raise ValueError(f"a tf.train.Example must hold its fields; one of {size} bytes has {len(data) - at}.")
+                raise ValueError(f"a tf.train.Example must be complete; a field of {size} bytes has only {len(data) - at}.")
             value, at = data[at : at + size], at + size
         if number in wanted:
             yield number, value
@@ -101,7 +101,7 @@ def _bytes_fields(data, wanted):
     """The wanted fields of a message, all of which must be bytes."""
     for number, value in _fields(data, wanted):
         if not isinstance(value, memoryview):
-            raise ValueError(f"a tf.train.Example must have bytes in field {number}; got the number {value}.")
+            raise ValueError(f"a tf.train.Example must have bytes in field {number}; got the integer {value}.")
         yield number, value
 
 
@@ -116,7 +116,7 @@ def _read_varint(data, at):
     try:
         value, at = read_varint(data, at)
     except IndexError:
-        raise ValueError("a tf.train.Example must hold its numbers, of at most 10 bytes; one is longer or cut.") from None
+        raise ValueError("a tf.train.Example must have integers of at most 10 bytes; one is longer or truncated.") from None
     return value & (2**64 - 1), at
 
 

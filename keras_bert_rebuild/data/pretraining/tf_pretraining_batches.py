@@ -4,11 +4,11 @@ from typing import Any
 
 
 def tf_pretraining_batches(batches: Any, epochs: int | None = 1) -> Any:
-    """The batches of a `PretrainingBatches`, made by TensorFlow's threads while a model trains.
+    """The batches of a `PretrainingBatches`, made in TensorFlow's threads while a model trains.
 
     Args:
-        batches: a `PretrainingBatches`; the dataset begins with its epoch, and its `workers` is the number of threads.
-        epochs: how many consecutive epochs the dataset has; None for no end. With more than one, pass `steps_per_epoch` to `fit`.
+        batches: a `PretrainingBatches`; the dataset starts at its `start_epoch`, and its `workers` is the number of threads.
+        epochs: number of consecutive epochs; None for no end. With more than one, pass `steps_per_epoch` to `fit`.
 
     Returns:
         A `tf.data.Dataset` of the batches in order, with static shapes unless `batches` pads to several lengths.
@@ -23,9 +23,9 @@ def tf_pretraining_batches(batches: Any, epochs: int | None = 1) -> Any:
 
 
 def tf_epoch_of_batches(batches):
-    """One epoch of `EpochBatches` of several lengths, made by as many of TensorFlow's threads.
+    """One epoch of `EpochBatches` with several lengths, made in TensorFlow's threads, as many as it has workers.
 
-    Keras infers from the first two batches of a `PyDataset` which dimensions may vary, and here they may have the same length by
+    From the first two batches of a `PyDataset`, Keras infers which dimensions vary, and here both may have the same length by
     chance.
 
     Args:
@@ -41,7 +41,7 @@ def _dataset(batch, count, threads, static):
     import tensorflow as tf
 
     example = batch(0)
-    # The second dimension of every array is the length, except in the labels of pairs.
+    # The second dimension of every array is the length, except for the labels of pairs.
     shapes = [array.shape if static or array.shape[1] == 1 else (len(array), None, *array.shape[2:]) for array in _flat(example)]
 
     def on_host(number):

@@ -3,7 +3,7 @@
 Features of an example, of `length` or `predictions` numbers: `input_ids`, `input_mask` (1 at real tokens), `segment_ids`;
 `masked_lm_positions`, `masked_lm_ids`, `masked_lm_weights` (floats, 1 at real predictions); `next_sentence_labels` (one number).
 
-Files of records with checksums, TensorFlow's TFRecord.
+TFRecord is TensorFlow's format of records with checksums.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ def read_records(path):
         `bytes`.
 
     Raises:
-        ValueError: the file is cut off or damaged.
+        ValueError: the file is truncated or damaged.
     """
     with (gzip.open if _is_gzip(path) else open)(path, "rb") as file:
         number = 0
@@ -59,7 +59,7 @@ def read_records(path):
             try:
                 record = _read_record(file, path, number)
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise ValueError(f"{path} must be a whole gzip file; record {number} cannot be read: {error}.") from None
+                raise ValueError(f"{path} must be a complete gzip file; reading record {number} failed: {error}.") from None
             if record is None:
                 return
             yield record
@@ -83,7 +83,7 @@ def _read_record(file, path, number):
     _check(path, number, head, _LENGTH.size, file.read(_CHECKSUM.size), "the length of")
     (length,) = _LENGTH.unpack(head)
     if length >= _TOO_LONG:
-        raise ValueError(f"{path} must hold records of at most {_TOO_LONG - 1:,} bytes; record {number} states {length:,}.")
+        raise ValueError(f"{path} must have records of at most {_TOO_LONG - 1:,} bytes; record {number} claims {length:,}.")
     data = file.read(length)
     _check(path, number, data, length, file.read(_CHECKSUM.size), "the bytes of")
     return data
@@ -91,9 +91,9 @@ def _read_record(file, path, number):
 
 def _check(path, number, data, length, checksum, what):
     if len(data) < length or len(checksum) < _CHECKSUM.size:
-        raise ValueError(f"{path} must hold whole records; it ends within record {number}.")
+        raise ValueError(f"{path} must have complete records; it ends within record {number}.")
     if _CHECKSUM.unpack(checksum)[0] != masked_crc32c(data):
-        raise ValueError(f"{path} must hold the checksums of its records; that of {what} record {number} differs.")
+        raise ValueError(f"{path} must have matching checksums; that of {what} record {number} does not match.")
 
 
 def _is_gzip(path):
@@ -113,12 +113,12 @@ def write_pretraining_records(path, batches, max_predictions, pad_id=0):
 
     Args:
         path: a path; compressed if it ends in `.gz`.
-        batches: an iterable of batches, as from `PretrainingBatches`; those of single segments get the next-sentence label 0.
-        max_predictions: the number of predictions per example that the file has room for.
-        pad_id: the id of padding.
+        batches: an iterable of batches, see `PretrainingBatches`; single segments get the next-sentence label 0.
+        max_predictions: room for predictions per example in the file.
+        pad_id: the id of the padding token.
 
     Raises:
-        ValueError: an example has more predictions.
+        ValueError: an example has more predictions than that.
     """
     write_records(path, (encode_example(features) for batch in batches for features in _examples(batch, max_predictions, pad_id)))
 
@@ -139,7 +139,7 @@ def read_pretraining_records(path):
         try:
             features = decode_example(record)
         except ValueError as error:
-            raise ValueError(f"{path} must hold examples; in record {number}, {error}") from None
+            raise ValueError(f"{path} must have examples; in record {number}, {error}") from None
         _check_store(path, number, features)
         yield features
 
@@ -148,12 +148,12 @@ def pretraining_batch(examples, next_sentence=True):
     """Examples as a batch that a model trains on.
 
     Args:
-        examples: dictionaries as from `read_pretraining_records`, of the same lengths.
+        examples: dictionaries from `read_pretraining_records`, of equal lengths.
         next_sentence: whether the model has a head for the next-sentence label.
 
     Returns:
-        `((tokens, segments, chosen), (labels, next))` or `((tokens, segments, chosen), labels)`, as from
-        `PretrainingBatches.batch`: int32; labels are the tokens before masking, `(batch, length, 1)`.
+        `((tokens, segments, chosen), (labels, next))` or `((tokens, segments, chosen), labels)`, int32, see
+        `PretrainingBatches.batch`; labels are the tokens before masking, `(batch, length, 1)`.
     """
     stacked = {name: np.stack([example[name] for example in examples]) for name in (*_OF_TOKENS, *_OF_PREDICTIONS)}
     tokens, segments = stacked["input_ids"].astype("int32"), stacked["segment_ids"].astype("int32")
@@ -191,12 +191,12 @@ def _check_store(path, number, features):
     for names in (_OF_TOKENS, _OF_PREDICTIONS, ("next_sentence_labels",)):
         for name in names:
             if not isinstance(features.get(name), np.ndarray):
-                raise ValueError(f"{path} must hold pretraining examples; record {number} has no numbers {name}.")
+                raise ValueError(f"{path} must have pretraining examples; record {number} lacks the integers {name}.")
             if name != "masked_lm_weights" and features[name].dtype.kind == "f":
-                raise ValueError(f"{path}: {name} of record {number} must be whole numbers; got floats.")
+                raise ValueError(f"{path}: {name} of record {number} must be integers; got floats.")
             size = 1 if len(names) == 1 else len(features[names[0]])
             if len(features[name]) != size:
-                raise ValueError(f"{path}: {name} of record {number} must have {size} numbers; got {len(features[name])}.")
+                raise ValueError(f"{path}: {name} of record {number} must have {size} values; got {len(features[name])}.")
     positions, length = features["masked_lm_positions"], len(features["input_ids"])
     if len(positions) and not (positions.min() >= 0 and positions.max() < length):
         raise ValueError(

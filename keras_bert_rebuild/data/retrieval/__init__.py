@@ -1,1 +1,1 @@
-"""Texts, judgements and rankings of a search."""
+"""Documents, queries, relevance judgements and rankings."""

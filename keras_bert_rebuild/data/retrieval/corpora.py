@@ -1,12 +1,12 @@
-"""Documents and queries of a search, with ids, from the files of BEIR, from tables and from plain text.
+"""Documents and queries with ids, from BEIR files, tables and plain text.
 
-    corpus.jsonl    of BEIR: an object with `_id`, `text` and perhaps `title` on every line
-    corpus.tsv      id, text and perhaps title, between tabs; a first line with these names is not a document
-    corpus.txt      a document on every line, whose id is the number of its line, from 1
-    queries.jsonl   of BEIR: `_id` and `text`
+    corpus.jsonl    BEIR: on every line an object with `_id`, `text` and optionally `title`
+    corpus.tsv      id, text and optionally title, separated by tabs; a first line with these names is skipped
+    corpus.txt      a document per line; its id is the line number, from 1
+    queries.jsonl   BEIR: `_id` and `text`
     queries.tsv     id and text
 
-All in UTF-8, and each also as `.gz` or `.xz`. An id has no white space, since this separates the columns of TREC's files.
+All are UTF-8 and may be compressed (`.gz` or `.xz`). An id has no white space, which separates the columns of TREC files.
 """
 
 import json
@@ -21,15 +21,15 @@ from keras_bert_rebuild.files.printable import printable
 
 _JSON = (".jsonl", ".ndjson")
 _PLAIN = (".txt", ".md")
-# Names of the columns of a table, in the order in which they have to be.
+# Column names of a table, in the required order.
 _COLUMNS = ("id", "text", "title")
 
 
 class Document(NamedTuple):
-    """A text that a search can find."""
+    """A text that can be searched for."""
 
     id: str
-    """Its name in the corpus."""
+    """Its id in the corpus."""
 
     title: str
     """Its title, or an empty string."""
@@ -39,19 +39,19 @@ class Document(NamedTuple):
 
     @property
     def full_text(self) -> str:
-        """Title and text, as models read them: BEIR joins them with a space."""
+        """The text as models read it: title and text, joined by a space as in BEIR."""
         return f"{self.title} {self.text}" if self.title else self.text
 
 
 def read_corpus(path: str | os.PathLike[str]) -> Iterator[Document]:
-    """Yield the documents of a file in order, in constant memory.
+    """Yield the documents of a file in order, using constant memory.
 
     Args:
-        path: a file as above. Empty lines are no documents.
+        path: a file as described above. Empty lines are skipped.
 
     Raises:
-        ValueError: the name of the file ends otherwise, a line has no id or no text, or the file is damaged or not UTF-8; the error
-            names the line. Whether an id is there twice is not checked, since that would take memory: `documents.py` does.
+        ValueError: the suffix of the file is unknown, a line has no id or no text, or the file is damaged or not UTF-8; the error
+            names the line. Duplicate ids are not detected, since that would take memory: `documents.py` detects them.
     """
     path = _checked(path, "a corpus")
     suffix = suffix_of(path)
@@ -66,13 +66,13 @@ def read_corpus(path: str | os.PathLike[str]) -> Iterator[Document]:
 
 
 def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read queries: `{id: text}`, in the order of the file.
+    """The queries of a file, `{id: text}`, in file order.
 
     Args:
-        path: a `.jsonl` or `.tsv` file as above. Ids are needed: without them nothing says which query a judgement is about.
+        path: a `.jsonl` or `.tsv` file as described above. Ids are required, since judgements refer to them.
 
     Raises:
-        ValueError: the file has no ids or no queries, an id is there twice, or as for `read_corpus`.
+        ValueError: the file has no ids or no queries, an id occurs twice, or as for `read_corpus`.
     """
     path = _checked(path, "queries")
     if suffix_of(path) in _PLAIN:
@@ -89,7 +89,7 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
         else:
             query = _of_columns(line.split("\t"), where, 2)
         if query.id in found:
-            raise ValueError(f"expected every id of a query once; {where} has {printable(query.id)!r} again.")
+            raise ValueError(f"expected unique query ids; {where} has {printable(query.id)!r} again.")
         found[query.id] = query.text
     if not found:
         raise ValueError(f"expected at least one query; {printable(path)} has none.")
@@ -100,7 +100,7 @@ def checked_id(value: object, where: str) -> str:
     """An id as a string.
 
     Raises:
-        ValueError: it is neither a string nor a whole number, empty, or has white space in it.
+        ValueError: it is neither a string nor an integer, is empty, or contains white space.
     """
     name = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if len(name.split()) != 1 or name != name.strip() or "\0" in name:
@@ -112,7 +112,7 @@ def checked_id(value: object, where: str) -> str:
 def _checked(path, what):
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"expected a file of {what}; {'a folder' if path.is_dir() else 'nothing'} is at {printable(path)}.")
+        raise ValueError(f"expected a file of {what}; {printable(path)} {'is a folder' if path.is_dir() else 'does not exist'}.")
     known = (*_JSON, ".tsv", *_PLAIN)
     if suffix_of(path) not in known:
         raise ValueError(f"expected a file whose name ends in {', '.join(known)}, before .gz or .xz; got {printable(path)}.")
@@ -120,7 +120,7 @@ def _checked(path, what):
 
 
 def _lines(path):
-    """Yield `(number, line)` for every line that is not empty, without its end."""
+    """Yield `(number, line)` for every line that is not empty, without its line end."""
     with opened(path) as (stream, _):
         number = 0
         while content := stream.readline(4 * LONGEST_LINE + 2):
@@ -144,7 +144,7 @@ def _of_json(line, where):
         raise ValueError(f"expected a JSON object with _id and text; got {line!r:.60} in {where}.")
     name = next((name for name in ("_id", "id") if name in value), None)
     if name is None:
-        raise ValueError(f"expected an id, the name _id; {where} has {', '.join(map(repr, value)) or 'nothing'}.")
+        raise ValueError(f"expected an object with _id; {where} has {', '.join(map(repr, value)) or 'nothing'}.")
     title = value.get("title")
     for part, text in (("text", value.get("text")), ("title", "" if title is None else title)):
         if not isinstance(text, str):
@@ -154,6 +154,6 @@ def _of_json(line, where):
 
 def _of_columns(cells, where, most):
     if not 2 <= len(cells) <= most:
-        columns = "id and text" if most == 2 else "id, text and perhaps title"
-        raise ValueError(f"expected {columns} between tabs; {where} has {len(cells)} column{'s' * (len(cells) != 1)}.")
+        columns = "id and text" if most == 2 else "id, text and optionally title"
+        raise ValueError(f"expected {columns}, separated by tabs; {where} has {len(cells)} column{'s' * (len(cells) != 1)}.")
     return Document(checked_id(cells[0], where), cells[2].strip() if len(cells) > 2 else "", cells[1])

@@ -1,4 +1,4 @@
-"""Judgements and rankings of documents in the files of TREC and BEIR."""
+"""Relevance judgements and rankings in TREC and BEIR files."""
 
 import math
 import os
@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from keras_bert_rebuild.data.text_files import location, read_lines
 from keras_bert_rebuild.files.durable import write_text
 
-# The first line of BEIR's judgements.
+# The header of BEIR's judgements.
 BEIR = ("query-id", "corpus-id", "score")
 
 
 def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
-    """Read how relevant documents are to queries ("qrels").
+    """Read relevance judgements ("qrels").
 
     Args:
-        path: a file in UTF-8, also `.gz` or `.xz`: of TREC, lines of query, a number that is not read, document and grade; or of
-            BEIR, query, document and grade between tabs, under a line with `query-id`, `corpus-id` and `score`.
+        path: a file in UTF-8, possibly compressed (`.gz` or `.xz`): TREC, with query, an unused column, document and grade on each
+            line; or BEIR, with query, document and grade separated by tabs, under a header `query-id`, `corpus-id`, `score`.
 
     Returns:
         `{query: {document: grade}}` in the order of the file.
 
     Raises:
-        ValueError: a line has other columns, a grade is not a whole number, or a document is judged twice; the error names it.
+        ValueError: a line has other columns, a grade is not an integer, or a document is judged twice; the error names the line.
     """
     found: dict[str, dict[str, int]] = {}
     lines = read_lines(path)
@@ -45,16 +45,16 @@ def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
 
 
 def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
-    """Read the scores of documents for queries from a run of TREC: lines of query, `Q0`, document, rank, score and name of the run.
+    """Read the scores of documents for queries from a TREC run: query, `Q0`, document, rank, score and name of the run per line.
 
     Args:
-        path: a file in UTF-8, also `.gz` or `.xz`. Ranks are not read: trec_eval ranks by scores.
+        path: a file in UTF-8, possibly compressed (`.gz` or `.xz`). Ranks are ignored: like trec_eval, ranking is by score.
 
     Returns:
         `{query: {document: score}}` in the order of the file.
 
     Raises:
-        ValueError: a line has other columns, a score is not a number, or a document is there twice; the error names the line.
+        ValueError: a line has other columns, a score is not a number, or a document occurs twice; the error names the line.
     """
     found: dict[str, dict[str, float]] = {}
     for number, line in enumerate(read_lines(path), 1):
@@ -75,12 +75,12 @@ def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
 
 
 def write_run(path: str | os.PathLike[str], run: Mapping[str, Mapping[str, float]], name: str = "keras-bert") -> None:
-    """Write a run of TREC, the documents of a query in the order of their scores; the file appears whole.
+    """Write a TREC run, documents ranked by score; the file is written atomically.
 
     Args:
-        path: the file, which is replaced.
+        path: the file, replaced if it exists.
         run: `{query: {document: score}}`.
-        name: of the run.
+        name: name of the run.
 
     Raises:
         ValueError: a query, a document or the name is empty or has white space, which separates columns; a score is not a number.
@@ -92,7 +92,7 @@ def write_run(path: str | os.PathLike[str], run: Mapping[str, Mapping[str, float
             wrong = next((column for column in columns if len(column.split()) != 1 or column != column.strip()), None)
             if wrong is not None or math.isnan(scores[document]):
                 shown = "NaN" if wrong is None else repr(wrong)
-                raise ValueError(f"a run must have names without white space, and numbers; got {shown} for query {query!r}.")
+                raise ValueError(f"a run must have names without white space and no NaN scores; got {shown} for query {query!r}.")
             lines.append(" ".join(columns) + "\n")
     write_text(path, "".join(lines))
 
@@ -100,5 +100,5 @@ def write_run(path: str | os.PathLike[str], run: Mapping[str, Mapping[str, float
 def _add(found, query, document, value, where):
     of_query = found.setdefault(query, {})
     if document in of_query:
-        raise ValueError(f"expected a document once for a query; {where} has {document!r} again for {query!r}.")
+        raise ValueError(f"expected a document at most once per query; {where} has {document!r} again for {query!r}.")
     of_query[document] = value

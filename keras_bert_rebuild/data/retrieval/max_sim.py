@@ -1,6 +1,6 @@
-"""Late interaction over stored token vectors: how well the tokens of documents match those of a query, and how they are stored.
+"""Late interaction: MaxSim over stored token vectors, and how these are stored.
 
-The vectors of all documents are rows of one array; `starts` has the row where each document begins, and their number at the end.
+The vectors of all documents are rows of one array; `starts` has the first row of each document, and last the number of rows.
 """
 
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ import numpy.typing as npt
 # How token vectors are stored.
 STORED = ("float32", "float16", "int8")
 
-# Rows of token vectors that are compared at once: as float32 of 128 numbers they take 8 MiB.
+# Rows of token vectors compared at a time: 8 MiB as float32 with 128 dimensions.
 ROWS_AT_ONCE = 16384
 
 
 def stored_vectors(vectors: npt.ArrayLike, dtype: str = "float32") -> tuple[npt.NDArray, npt.NDArray[np.float32] | None]:
-    """Vectors as they are stored.
+    """Vectors in the form in which they are stored.
 
         int8:  scale = max |vector| / 127,  code = round(vector / scale)
 
@@ -25,7 +25,7 @@ def stored_vectors(vectors: npt.ArrayLike, dtype: str = "float32") -> tuple[npt.
         dtype: one of `STORED`.
 
     Returns:
-        An array of that dtype, `(rows, width)`, and for int8 the scale of every row, `(rows,)`, else None.
+        An array of that dtype, `(rows, width)`; and for int8 the scale of every row, `(rows,)`, else None.
 
     Raises:
         ValueError: the dtype is unknown.
@@ -53,24 +53,24 @@ def max_sim(
     scales: npt.NDArray[np.float32] | None = None,
     documents: npt.ArrayLike | None = None,
 ) -> npt.NDArray[np.float32]:
-    """The score of documents: for every token of the query the best match among the tokens of the document, summed.
+    """The MaxSim score of documents: for every query token its best match among the document's tokens, summed.
 
         score = Σ_i max_j query_i · document_j
 
-    Documents are read in blocks of about `ROWS_AT_ONCE` token vectors, so arrays may be memory-mapped.
+    Documents are read in blocks of about `ROWS_AT_ONCE` token vectors, so the arrays may be memory-mapped.
 
     Args:
         query: the vectors of the query's tokens, `(tokens, width)`.
-        vectors: those of all documents, `(rows, width)`, in any dtype of `STORED`.
-        starts: the first row of each document, and the number of rows at the end, `(documents + 1,)`.
-        scales: factors of the rows, as from `stored_vectors`; None for 1.
-        documents: numbers of the documents to score, such as the candidates of a search; None for all.
+        vectors: the token vectors of all documents, `(rows, width)`, in any dtype of `STORED`.
+        starts: the first row of each document, and last the number of rows, `(documents + 1,)`.
+        scales: factors of the rows, from `stored_vectors`; None for 1.
+        documents: indices of the documents to score, such as the candidates of a search; None for all.
 
     Returns:
-        A score for each of them, in their order; −inf for a document without tokens.
+        A score per document, in the given order; −inf for a document without tokens.
 
     Raises:
-        ValueError: the vectors of the query have another width.
+        ValueError: the query's vectors have another width.
 
     Reference: Khattab and Zaharia, 2020, section 3.3 (https://arxiv.org/abs/2004.12832).
 
@@ -82,12 +82,12 @@ def max_sim(
     query, starts = np.asarray(query, "float32"), np.asarray(starts, "int64")
     if query.ndim != 2 or query.shape[1] != vectors.shape[1]:
         raise ValueError(
-            f"the vectors of the query must be (tokens, {vectors.shape[1]}), as those of the documents; got {query.shape}."
+            f"the vectors of the query must be (tokens, {vectors.shape[1]}), like those of the documents; got {query.shape}."
         )
     chosen = np.arange(len(starts) - 1) if documents is None else np.asarray(documents, "int64")
     sizes = starts[chosen + 1] - starts[chosen]
     scores = np.full(len(chosen), -np.inf, "float32")
-    # In the order of the file, as a memory-mapped array is read; documents without tokens are left out.
+    # In row order, for memory-mapped arrays; documents without tokens are left out.
     order = np.argsort(starts[chosen], kind="stable")
     order = order[sizes[order] > 0]
     for block in _blocks(order, sizes):
@@ -101,7 +101,7 @@ def max_sim(
 
 
 def _blocks(order: npt.NDArray, sizes: npt.NDArray) -> Iterator[npt.NDArray]:
-    """Parts of the order, each of about `ROWS_AT_ONCE` rows and at least one document."""
+    """Split the order into parts of about `ROWS_AT_ONCE` rows, at least one document each."""
     ends = np.cumsum(sizes[order])
     first = 0
     while first < len(order):
@@ -112,7 +112,7 @@ def _blocks(order: npt.NDArray, sizes: npt.NDArray) -> Iterator[npt.NDArray]:
 
 
 def _rows(firsts: npt.NDArray, sizes: npt.NDArray) -> slice | npt.NDArray:
-    """The rows of documents from their first rows and numbers of rows: a slice, which copies nothing, if they are consecutive."""
+    """The rows of documents from their first rows and numbers of rows: a slice, which copies nothing, if they are contiguous."""
     ends = firsts + sizes
     if np.array_equal(firsts[1:], ends[:-1]):
         return slice(int(firsts[0]), int(ends[-1]))

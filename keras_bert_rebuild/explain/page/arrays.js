@@ -1,8 +1,8 @@
-// What explain/packed_arrays.py packed, as Float32Array.
+// Unpack the arrays of explain/packed_arrays.py to Float32Array.
 
 const dataElement = document.getElementById("data");
 const data = JSON.parse(dataElement.textContent);
-dataElement.remove(); // megabytes that nobody reads again
+dataElement.remove(); // free megabytes that are not read again
 
 const unpacked = new Map();
 
@@ -14,7 +14,7 @@ async function inflated(text) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// The value of every half precision number.
+// The values of all half-precision numbers.
 let halves = null;
 function halfValues() {
   if (halves) return halves;
@@ -56,7 +56,7 @@ async function unpack(packed) {
   return values;
 }
 
-// The array of a name; unpacked when it is first asked for.
+// The array of a name, unpacked on first use.
 function array(name) {
   if (!unpacked.has(name)) {
     const packed = data.arrays[name];
@@ -72,23 +72,23 @@ const LENGTH = data.tokens.length;
 const LAYERS = data.layers.length;
 const HEADS = data.heads.length;
 
-// A source is a model, or a training at one of its steps. Its maps are there before anything of it is drawn.
+// A source is a model, or a run at one of its checkpoints. Its maps are unpacked before anything of it is drawn.
 const SOURCES = data.sources;
 const IS_TRAINING = SOURCES[0].step !== null;
 const ARE_MODELS = !IS_TRAINING && SOURCES.length === 2;
-const KEPT = 6; // sources whose maps are unpacked at the same time: those of a long training would fill the memory
+const KEPT = 6; // maximum number of sources whose maps are unpacked: those of a long run would fill the memory
 const mapsOf = new Map();
 
 async function loadMaps(source) {
   const found = mapsOf.get(source) || (await unpack(data.arrays[`probabilities${SOURCES[source].suffix}`]));
   mapsOf.delete(source);
-  mapsOf.set(source, found); // the newest is the last
+  mapsOf.set(source, found); // most recently used last
   for (const old of mapsOf.keys()) {
     if (mapsOf.size <= KEPT) break;
     if (old !== source && old !== state.source && old !== state.held) mapsOf.delete(old);
   }
 }
 
-// Where the map of a head begins; layer and head are places in data.layers and data.heads.
+// Offset of a head's map; layer and head are indices into data.layers and data.heads.
 const mapAt = (layer, head) => (layer * HEADS + head) * LENGTH * LENGTH;
 const share = (layer, head, query, key, source = state.source) => mapsOf.get(source)[mapAt(layer, head) + query * LENGTH + key];

@@ -1,4 +1,4 @@
-// One accent a head, and two for signs; as [r, g, b] for pixels and as text for lines.
+// A colour per head, and two for signs, as [r, g, b] for pixels and as text for lines.
 
 function fromOklch(lightness, chroma, hue) {
   const a = chroma * Math.cos((hue * Math.PI) / 180);
@@ -25,7 +25,7 @@ function palette() {
   const dark = isDark();
   if (!palettes.has(dark)) {
     const lightness = dark ? 0.76 : 0.52;
-    // Around the circle from blue on, so that the first heads are calm and neighbours are never far from kin.
+    // Around the colour circle from blue, so that the first heads have calm colours and neighbours have similar ones.
     const heads = data.heads.map((_, i) => fromOklch(lightness, dark ? 0.125 : 0.15, 255 + (360 * i) / Math.max(HEADS, 5)));
     const rgb = (hue, chroma) => fromOklch(lightness, chroma, hue);
     palettes.set(dark, {

@@ -1,6 +1,6 @@
 // Tabs, filter, theme, and the choice of layer and head that several views share.
 
-// A row of which one is chosen. `choices` are { value, label, title, disabled, head }.
+// A row of buttons, one of which is selected. `choices` are { value, label, title, disabled, head }.
 function choice(name, choices, current, choose) {
   const group = element("div", { className: "choice", attributes: { role: "radiogroup", "aria-label": name } });
   group.append(element("span", { className: "name", text: name }));
@@ -48,7 +48,7 @@ function layerChoice() {
   return made;
 }
 
-// What a layer sees and how it knows positions, for models with windows or rotary positions.
+// The attention span and rotary positions of a layer, for models that have windows or rotary positions.
 const kindsDiffer = SOURCES.some(({ thetas, windows }) => Boolean(thetas) || windows.some((window) => window !== null));
 
 function kindOfLayer(layer) {
@@ -91,7 +91,7 @@ function themeSwitch(button) {
   draw();
 }
 
-// Views are { id, label, build } where build(panel) gives a function that draws; a view is built when it is first opened.
+// Views are { id, label, build } where build(panel) returns a function that draws; a view is built when first opened.
 function tabs(bar, main, views) {
   const draws = new Map();
   const buttons = views.map(({ id, label }) => {

@@ -1,6 +1,6 @@
 // Scores by step as curves.
 
-// `series` are { values, colour, width }; the mark is the step that is shown.
+// `series` are { values, colour, width }; the mark is the current step.
 function drawCurves(canvas, width, height, series, { mark, pad = 3, grid = false } = {}) {
   const ctx = context(canvas, width, height);
   const steps = SOURCES.map(({ step }) => step);
@@ -38,7 +38,7 @@ function drawCurves(canvas, width, height, series, { mark, pad = 3, grid = false
 
 const scoresByStep = (pattern, layer, head) => SOURCES.map(({ scores }) => scores[pattern][layer][head]);
 
-// When a head became one of a pattern: the first step from which on it is named after it, to the last.
+// When a head began to follow a pattern: the first step from which it is named after it until the last step.
 function becameAt(pattern, layer, head) {
   let since = null;
   for (let i = LAST; i >= 0 && SOURCES[i].named[layer][head].includes(pattern); i--) since = i;
@@ -50,5 +50,5 @@ function courseOf(pattern, layer, head) {
   const since = becameAt(pattern, layer, head);
   const from = `${data.patterns.names[pattern]} from ${number(values[0], 2)} to ${number(values[LAST], 2)}`;
   if (since === null) return from;
-  return `${from}, ${since ? `named after it since step ${grouped(SOURCES[since].step)}` : "named after it from the first step on"}`;
+  return `${from}, ${since ? `named after it since step ${grouped(SOURCES[since].step)}` : "named after it since the first step"}`;
 }

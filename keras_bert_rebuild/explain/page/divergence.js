@@ -1,4 +1,4 @@
-// How far the attention of two sources is apart: the mean Jensen-Shannon divergence of the rows of a head, in bits.
+// Difference between the attention of two sources: mean Jensen-Shannon divergence over the rows of a head, in bits.
 
 const entropyTerm = (p) => (p > 0 ? -p * Math.log2(p) : 0);
 
@@ -14,14 +14,14 @@ function divergenceOf(first, second, begin) {
       other += q;
       apart += entropyTerm((p + q) / 2) - (entropyTerm(p) + entropyTerm(q)) / 2;
     }
-    if (one <= 0 || other <= 0) continue; // a query without any key
+    if (one <= 0 || other <= 0) continue; // a query without visible keys
     total += Math.min(Math.max(apart, 0), 1);
     counted += 1;
   }
   return counted ? total / counted : 0;
 }
 
-// Of every head, one layer after the other; the last pair of sources is remembered.
+// For every head, layer by layer; cached for the last pair of sources.
 let divergencePair = "";
 let divergences = null;
 

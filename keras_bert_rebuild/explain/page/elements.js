@@ -1,4 +1,4 @@
-// Elements, canvases and keys. Text enters the page here only, as text.
+// Elements, canvases and keyboard. Text enters the page only here, and only as text.
 
 function element(tag, { text, attributes = {}, ...properties } = {}, ...children) {
   const made = document.createElement(tag);
@@ -17,7 +17,7 @@ function tokenElement(i, properties = {}) {
   return made;
 }
 
-// A canvas of so many CSS pixels, sharp on every screen.
+// A canvas of the given size in CSS pixels, sharp on every screen.
 function context(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -33,7 +33,7 @@ function context(canvas, width, height) {
   return made;
 }
 
-// One tab stop for a group; arrows, Home and End move inside it. `columns` makes a grid of it.
+// One tab stop for a group; arrows, Home and End move within it. `columns` makes it a grid.
 function roving(group, { columns = () => 1, vertical = true, onMove = () => {} } = {}) {
   const items = () => [...group.querySelectorAll("[data-item]")].filter((item) => !item.disabled && !item.hidden);
   const settle = () => {
@@ -67,7 +67,7 @@ function roving(group, { columns = () => 1, vertical = true, onMove = () => {} }
   return settle;
 }
 
-// Rows of one height, so that pictures beside them know where each is.
+// Rows of equal height, so that pictures next to them can be aligned.
 const ROW_HEIGHTS = [[24, 28], [60, 24], [160, 21], [Infinity, 18]];
 const rowHeight = (count) => ROW_HEIGHTS.find(([most]) => count <= most)[1];
 

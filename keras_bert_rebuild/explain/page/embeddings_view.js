@@ -3,7 +3,7 @@
 const BLOCK = 64; // values in a row of a vector's picture
 const ARRAYS = ["vectors", "summed", "normalised", "norms", "norms_summed", "norms_normalised", "cosines", "cosines_summed"];
 
-// The arrays of a source, and what its data says of them.
+// The arrays of a source, and their description in the data.
 async function loadEmbeddings(source) {
   const { suffix, embeddings } = SOURCES[source];
   const values = await Promise.all(ARRAYS.map((name) => array(`${name}${suffix}`)));
@@ -17,7 +17,7 @@ function drawVector(canvas, values) {
   const rows = Math.ceil(values.length / columns);
   const tall = Math.min(cell, 5);
   const ctx = context(canvas, BARS.width, rows * tall);
-  // One number out of hundreds that is far from the others would leave these white.
+  // A single outlier among hundreds of values would leave the others white.
   const sorted = Float32Array.from(values, Math.abs).sort();
   const most = sorted[Math.floor(0.98 * (sorted.length - 1))] || sorted[sorted.length - 1];
   values.forEach((value, i) => {
@@ -95,7 +95,7 @@ function builtEmbeddingsView(panel, found) {
     return { canvas, norm };
   });
   const cosines = element("table", { className: "cosines" });
-  const caption = element("caption", { text: "Cosines: which part decides where the sum points" });
+  const caption = element("caption", { text: "Cosine similarities: which part dominates the direction of the sum" });
   const top = element("tr", {}, element("td"), ...[...found.parts, "sum"].map((name) => element("th", { text: name, scope: "col" })));
   cosines.append(caption, top);
   const fields = found.parts.map((name) => {

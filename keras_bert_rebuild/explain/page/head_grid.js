@@ -1,11 +1,11 @@
-// Every head of every layer as a small picture: in rows of layers, or all of them in the order of a number.
+// Every head of every layer as a small picture: in rows of layers, or sorted by a number.
 
 const GAP = 6;
-const LEAST_CELL = 24; // smaller ones cannot be pointed at
+const LEAST_CELL = 24; // smaller cells are hard to point at
 const SORTED_CELL = 62;
 
-// `picture(canvas, layer, head, width, height)` paints that of a head, `named(layer, head)` says in words what it shows, `open` is called with
-// the layer and head that were chosen.
+// `picture(canvas, layer, head, width, height)` paints that of a head, `named(layer, head)` describes it in words, `open` is called with
+// the selected layer and head.
 function headGrid({ label, picture, named, open, room, shape = 1 }) {
   const grid = element("div", { className: "grid", attributes: { role: "group", "aria-label": label } });
   const axes = [
@@ -47,7 +47,7 @@ function headGrid({ label, picture, named, open, room, shape = 1 }) {
     const sorted = id !== "layer";
     arrange(ordered(cells), id);
     const gap = width < 420 ? 2 : GAP;
-    // As large as the room allows, but never so small that it cannot be pointed at.
+    // As large as the room allows, but never too small to point at.
     const size = sorted ? SORTED_CELL : Math.max(LEAST_CELL, Math.min(84, Math.floor((width - 22 - gap * (HEADS + 1)) / HEADS)));
     columns = sorted ? Math.max(1, Math.floor((width + gap) / (size + gap))) : HEADS;
     grid.style.gap = `${gap}px`;
@@ -76,7 +76,7 @@ function headGrid({ label, picture, named, open, room, shape = 1 }) {
   return { grid, draw };
 }
 
-// The head that is pointed at, or that is chosen.
+// The head under the pointer, or else the selected one.
 const aboutHead = () => state.cell || { layer: state.layer, head: state.head };
 
 const patternWords = (layer, head, source = state.source) =>

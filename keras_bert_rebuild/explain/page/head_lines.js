@@ -1,9 +1,9 @@
-// Lines from queries to keys on a canvas that stays in sight while the tokens scroll past it.
+// Lines from queries to keys on a canvas that stays in place while the tokens scroll.
 
-const LEAST = 0.02; // fainter lines cannot be told from none
-const STEPS = 12; // of strength: lines of one step are one path, which is what makes thousands of them quick
+const LEAST = 0.02; // fainter lines are invisible
+const STEPS = 12; // levels of strength: all lines of a level are one path, which makes thousands of lines fast
 
-const CELL = 10; // of a head beside a key, at most
+const CELL = 10; // maximum size of a head's square next to a key
 
 function cellWidth(heads) {
   return Math.min(CELL, Math.floor(84 / Math.max(heads, 1)));
@@ -20,7 +20,7 @@ function drawLines(canvas, source, { width, height, scroll, row, queries, keys }
   const byKey = about && about.side === "key";
   const bend = right * 0.42;
   const least = about ? 0.004 : heads.length > 3 ? 3 * LEAST : LEAST;
-  // Side by side and not on top of each other, where one colour would hide the others.
+  // Next to each other, since on top of each other one colour would hide the others.
   const apart = Math.min(1.6, (row - 8) / heads.length);
   heads.forEach((head, place) => {
     const aside = (place - (heads.length - 1) / 2) * apart;
@@ -52,7 +52,7 @@ function drawLines(canvas, source, { width, height, scroll, row, queries, keys }
   drawCells(ctx, source, { heads, cell, right, centre, row, keys, about, height });
 }
 
-// Beside every key a square for each head: how much the query that is looked at gives it.
+// Next to every key a square per head: the attention of the current query to it.
 function drawCells(ctx, source, { heads, cell, right, centre, row, keys, about, height }) {
   if (!about || about.side !== "query") return;
   keys.forEach((key, j) => {

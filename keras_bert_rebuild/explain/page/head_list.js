@@ -1,4 +1,4 @@
-// The heads of a layer, to be drawn or not, and in numbers what the token that is looked at gives or is given.
+// The heads of a layer, each of which can be switched off, and in numbers the attention from or to the current token.
 
 function headRow(head) {
   const pictures = SOURCES.length > 1 ? [element("canvas", { className: "mini" }), element("canvas", { className: "mini" })] : [element("canvas", { className: "mini" })];
@@ -76,7 +76,7 @@ function reading() {
   const rows = Array.from({ length: 6 }, readingRow);
   list.append(...rows.map(({ row }) => row));
   const box = element("div", { className: "reading" }, title, note, list);
-  // Where two sources are shown, the tokens in which they differ most come first.
+  // With two sources, the tokens in which they differ most come first.
   const found = () => {
     const about = looked();
     const { queries, keys } = tokens();
@@ -90,9 +90,9 @@ function reading() {
     const heads = [...state.heads];
     const two = shownSources().length > 1;
     const shares = about && heads.length ? found() : [];
-    title.textContent = !shares.length ? "In numbers" : about.side === "query" ? `${labels[about.token]} looks at` : `${labels[about.token]} is looked at by`;
-    const of = heads.length > 1 ? `Mean of the ${heads.length} heads chosen` : `Head ${data.heads[heads[0]] ?? "\u2013"}`;
-    note.textContent = !about ? "Point at a token; a click keeps it." : two ? `${of}, A and B; the largest difference first` : of;
+    title.textContent = !shares.length ? "In numbers" : about.side === "query" ? `${labels[about.token]} attends to` : `${labels[about.token]} is attended to by`;
+    const of = heads.length > 1 ? `Mean of the ${heads.length} selected heads` : `Head ${data.heads[heads[0]] ?? "\u2013"}`;
+    note.textContent = !about ? "Point at a token; click to pin it." : two ? `${of}, A and B; the largest difference first` : of;
     rows.forEach(({ row, fills }, i) => {
       const [token, , value] = row.children;
       const here = shares[i];

@@ -1,4 +1,4 @@
-// Two columns of tokens and the lines between them, for one of the sources that are shown.
+// Two columns of tokens and the lines between them, for one of the visible sources.
 
 function tokenColumn(side, name, { value = false } = {}) {
   const column = element("div", { className: `column ${side}`, attributes: { role: "listbox", "aria-label": name } });
@@ -28,7 +28,7 @@ function tokenColumn(side, name, { value = false } = {}) {
   return { column, fill, settle, tokenOf };
 }
 
-// How much a token gives to, or is given by, the one that is looked at: the mean of the heads that are chosen; null without one.
+// The attention between each token and the current one, the mean over the selected heads; null if there is no current token.
 function sharedWith(about, token, source) {
   if (!about || !state.heads.size) return null;
   const pair = about.side === "query" ? [about.token, token] : [token, about.token];
@@ -65,17 +65,17 @@ function lookFromKeyboardAndPointer(side, { column, tokenOf }) {
   });
 }
 
-// `place` is that of the source in shownSources(); a stage whose place is empty is hidden.
+// `place` is the index of the source in shownSources(); a stage without a source is hidden.
 function headStage(place) {
   const of = place || SOURCES.length > 1 ? `, ${"AB"[place]}` : "";
   const title = sourceTitle(place);
   const canvas = element("canvas", { className: "sticky", attributes: { role: "img", "aria-label": `Lines from queries to keys${of}` } });
   const lines = element("div", { className: "lines" }, canvas);
-  const queries = tokenColumn("queries", `Queries: the tokens that look${of}`, { value: true });
-  const keys = tokenColumn("keys", `Keys: the tokens looked at${of}`, { value: true });
+  const queries = tokenColumn("queries", `Queries: the tokens that attend${of}`, { value: true });
+  const keys = tokenColumn("keys", `Keys: the tokens attended to${of}`, { value: true });
   const stage = element("div", { className: "stage headstage" }, queries.column, lines, keys.column);
   const titles = element("div", { className: "titles" });
-  titles.append(element("span", { text: "This token \u2026" }), element("span", { text: "\u2026 looks at this one" }));
+  titles.append(element("span", { text: "This token \u2026" }), element("span", { text: "\u2026 attends to this one" }));
   const box = element("div", { className: "stagebox" }, title.title, titles, stage);
   lookFromKeyboardAndPointer("query", queries);
   lookFromKeyboardAndPointer("key", keys);
@@ -110,7 +110,7 @@ function headStage(place) {
   return { box, stage, draw };
 }
 
-// Two stages scroll as one.
+// Two stages scroll together.
 function scrollTogether(stages) {
   for (const { stage } of stages) {
     stage.addEventListener("scroll", () => {

@@ -1,4 +1,4 @@
-// Lens view: what the language model's head would say at every position after every block.
+// Lens view: what the language model head would predict at every position after every block.
 
 function lensView(panel) {
   const waiting = element("p", { className: "note", text: "Unpacking probabilities \u2026" });
@@ -26,7 +26,7 @@ function lensOf(source, chances) {
   table.append(element("caption", { text: `The most probable token after every block${of}` }), element("thead", {}, head));
   const body = element("tbody");
   const cells = [];
-  // The last block is on top, as in the papers, and what went in below.
+  // The last block is on top, as in the papers, and the input at the bottom.
   for (let row = blocks.length - 1; row >= 0; row--) {
     const line = element("tr", {}, element("th", { text: seen(blocks[row]), scope: "row" }));
     for (const token of everyToken) {
@@ -78,7 +78,7 @@ function lensOf(source, chances) {
 function builtLensView(panel, lenses) {
   const left = element("div", { className: "left lenses" }, ...lenses.map((lens) => lens.left));
   const side = element("aside", { className: "side", attributes: { "aria-label": "Most probable tokens" } }, ...lenses.map((lens) => lens.numbers));
-  const note = "Each column is a position, the last block on top; the deeper the colour, the surer the head.";
+  const note = "Each column is a position, the last block on top; the deeper the colour, the higher the probability.";
   panel.append(element("p", { className: "note lensnote", text: note }), element("div", { className: "split" }, left, side));
   return () => {
     if (state.lens === null) state.lens = { row: lenses[0].last, token: Math.max(data.tokens.indexOf("[MASK]"), everyToken.findIndex((i) => !isSpecial(i)), 0) };
@@ -86,7 +86,7 @@ function builtLensView(panel, lenses) {
   };
 }
 
-// How sure the head is of its first token, block by block.
+// The probability of the top token, block by block.
 function drawCourse(canvas, { row, token, chance, rows }) {
   const [width, height, pad] = [300, 90, 8];
   const ctx = context(canvas, width, height);
@@ -102,5 +102,5 @@ function drawCourse(canvas, { row, token, chance, rows }) {
   ctx.beginPath();
   for (let r = 0; r < rows; r++) ctx.lineTo(across(r), down(chance(r, token, 0)));
   ctx.stroke();
-  canvas.setAttribute("aria-label", `Probability of the first token by block, from ${number(chance(0, token, 0), 2)} to ${number(chance(rows - 1, token, 0), 2)}`);
+  canvas.setAttribute("aria-label", `Probability of the top token by block, from ${number(chance(0, token, 0), 2)} to ${number(chance(rows - 1, token, 0), 2)}`);
 }

@@ -1,11 +1,11 @@
-// The map of a head as a picture: queries downwards, keys to the right, the darker the more.
+// The map of a head as a picture: queries as rows, keys as columns, darker for more attention.
 
 const tile = document.createElement("canvas");
 
-// Small shares would not be seen on a straight scale.
+// Small values would be invisible on a linear scale.
 const INK = Uint8ClampedArray.from({ length: 1025 }, (_, i) => 255 * (i / 1024) ** 0.6);
 
-// A picture is of one source, `{ source }`, in the colour of its head, or of a difference, `{ from, to }`, in the colours of signs.
+// A picture shows one source, `{ source }`, in the colour of its head, or a difference, `{ from, to }`, in the colours of signs.
 function pictureOf(layer, head, { source, from, to }) {
   const begin = mapAt(layer, head);
   if (source !== undefined) {
@@ -22,7 +22,7 @@ function drawMap(canvas, layer, head, size, of = { source: state.source }) {
   paintMap(ctx, canvas.width, pictureOf(layer, head, of), { left: 0, top: 0, size });
 }
 
-// `room`: as many pixels as the screen has for it, or fewer; where several shares fall on one, the largest counts: thin lines stay.
+// `room`: the number of pixels available; if several values fall on one pixel, the largest counts, so that thin lines remain.
 function paintMap(ctx, room, { value, more, less }, { left, top, size }) {
   const { queries, keys } = tokens();
   if (!queries.length || !keys.length) return;
@@ -51,8 +51,8 @@ function paintMap(ctx, room, { value, more, less }, { left, top, size }) {
 }
 
 const LABEL_FONT = "10.5px ui-sans-serif, system-ui, sans-serif";
-const LABEL_ROOM = 74; // of the labels beside a map, at most
-const LABEL_STEP = 11; // between two labels, at least
+const LABEL_ROOM = 74; // maximum room for the labels of a map
+const LABEL_STEP = 11; // minimum distance of two labels
 
 function cut(ctx, text, room) {
   if (ctx.measureText(text).width <= room) return text;
@@ -61,8 +61,8 @@ function cut(ctx, text, room) {
   return `${characters.join("")}\u2026`;
 }
 
-// A map with the tokens of its rows and columns beside it, every second or third of them where they are many, and the pair that is
-// looked at marked. Returns where in the canvas the map is.
+// A map with the tokens of its rows and columns, every second or third of them if there are many, and the current pair marked.
+// Returns the position of the map in the canvas.
 function drawLabelledMap(canvas, layer, head, width, of, at) {
   const { queries, keys } = tokens();
   const measure = canvas.getContext("2d");
@@ -111,7 +111,7 @@ function drawLabelledMap(canvas, layer, head, width, of, at) {
   return area;
 }
 
-// The token pair under a pointer on such a picture.
+// The pair of tokens under the pointer on such a picture.
 function pairAt(canvas, area, event) {
   const { queries, keys } = tokens();
   const box = canvas.getBoundingClientRect();
@@ -120,7 +120,7 @@ function pairAt(canvas, area, event) {
   return query === undefined || key === undefined ? null : { query, key };
 }
 
-// The five patterns with their scores; a notch stands where evenly spread attention would be.
+// The five patterns with their scores; a notch marks uniform attention.
 function patternList() {
   const list = element("ul", { className: "patterns" });
   const rows = data.patterns.names.map((name, i) => {

@@ -1,4 +1,4 @@
-// Model view: every layer and head as a small map, of one source or of two; one of them large beside it.
+// Model view: every layer and head as a small map, of one source or two; the selected one large next to them.
 
 function patternChips() {
   const group = element("div", { className: "choice chips", attributes: { role: "group", "aria-label": "Known patterns" } });
@@ -26,7 +26,7 @@ function patternChips() {
   };
 }
 
-// One map large: of a source shown at a place, or of the difference of the two.
+// A large map: of one source, or of the difference of two.
 function largeMap(place, look) {
   const title = place === "difference" ? element("h2", { className: "sourcetitle", text: "B less A \u00b7 blue where B gives more" }) : null;
   const source = title ? null : sourceTitle(place);
@@ -125,7 +125,7 @@ function modelView(panel) {
     const width = Math.min(side.clientWidth, 420);
     if (!width) return;
     const two = shownSources().length > 1;
-    // Two maps beside each other above their difference, where the room is not that of a telephone.
+    // Two maps side by side above their difference, unless the screen is as narrow as a phone's.
     const half = two && window.innerWidth > 560;
     large.classList.toggle("two", half);
     maps.forEach((map, i) => map.draw(layer, head, half && i < 2 ? Math.floor((width - 12) / 2) : width, at));

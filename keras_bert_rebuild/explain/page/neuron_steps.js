@@ -1,4 +1,4 @@
-// The way of one pair from two vectors to a share: bars of query, key and product, the running sum, and the three numbers.
+// From the vectors of a pair to its attention weight: bars of query, key and product, the running sum, and the three numbers.
 
 const BARS = { width: 344, height: 60, gap: 20 };
 
@@ -26,7 +26,7 @@ function drawBars(canvas, rows) {
       ctx.fillRect(neuron * cell, value < 0 ? middle : middle - tall, Math.max(cell - 1, 0.8), tall);
     });
     if (!sum) return;
-    // The running sum on a scale of its own: where it ends is query · key.
+    // The running sum, on its own scale, ends at query · key.
     const sums = [];
     values.reduce((total, value) => (sums.push(total + value), total + value), 0);
     const largest = Math.max(...sums.map(Math.abs), 1e-9);
@@ -52,8 +52,8 @@ function neuronSteps() {
     ...neurons.terms.map((text, term) => [`term${term}`, text]),
     ...(neurons.terms.length ? [["sum", "sum of these"]] : []),
     ["score", `divided by \u221a${parts > 1 ? `(${parts}\u00b7${neurons.width})` : neurons.width} = ${number(neurons.scale, 3)}`],
-    ["place", "among all keys"],
-    ["share", "softmax: share of attention"],
+    ["place", "rank among the keys"],
+    ["share", "softmax: attention weight"],
   ];
   for (const [name, text] of names) {
     values[name] = element("dd", { attributes: { "data-step": name } });
@@ -89,11 +89,11 @@ function neuronSteps() {
     }
     values.score.textContent = seen ? number(scores[state.key], 3) : "\u2013";
     const rank = seen ? 1 + scores.filter((score) => score > scores[state.key]).length : 0;
-    values.place.textContent = seen ? `${rank} of ${scores.filter(Number.isFinite).length}` : state.key < dots.length ? "outside of the window" : "may not look ahead";
+    values.place.textContent = seen ? `${rank} of ${scores.filter(Number.isFinite).length}` : state.key < dots.length ? "outside the window" : "masked: a later token";
     values.share.textContent = seen ? number(shares[state.key], 4) : "0";
     values.share.style.color = headColour(state.head);
     const given = number(share(state.layer, state.head, state.query, state.key, neurons.source), 4);
-    own.textContent = `Computed here from ${neurons.terms.length ? "queries, keys and terms" : "queries and keys"} in float16. The model\u2019s own share: ${given}`;
+    own.textContent = `Computed here from ${neurons.terms.length ? "queries, keys and terms" : "queries and keys"} in float16. The model\u2019s own weight: ${given}`;
   };
   return { box, draw };
 }

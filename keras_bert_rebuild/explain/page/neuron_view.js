@@ -1,6 +1,6 @@
-// Neuron view: how one head comes from two vectors to a share of attention, for one query and every key.
+// Neuron view: how one head computes attention weights from vectors, for one query and every key.
 
-// Those of the source that is drawn: queries, keys and terms, their width, and what its data says of scores.
+// The queries, keys and terms of the current source, their width, and how its scores are computed.
 let neurons = null;
 
 async function loadNeurons(source) {
@@ -15,14 +15,14 @@ const vectorAt = (vectors, token) => {
   return vectors.subarray(begin, begin + neurons.width);
 };
 
-// What is added to query · key for a pair, on the scale of the products: a number for each of neurons.terms.
+// The terms added to query · key for a pair, on the scale of the products: one value per entry of neurons.terms.
 const termsOf = (query, key) =>
   neurons.terms.map((_, term) => {
     const begin = ((state.layer * neurons.terms.length + term) * HEADS + state.head) * LENGTH + query;
     return neurons.termScores[begin * LENGTH + key] * neurons.scale;
   });
 
-// What the head makes of a query: products, sums with the terms, score and share for every key that it may look at.
+// What the head computes for a query: products, sums with the terms, score and attention weight for every visible key.
 function scoresOf(query) {
   const q = vectorAt(neurons.queries, query);
   const last = neurons.historyOnly ? query + 1 : LENGTH;
@@ -41,7 +41,7 @@ function scoresOf(query) {
   return { dots, sums, scores, shares: scores.map((score) => Math.exp(score - top) / total) };
 }
 
-// A signed value as the colour of a cell, for a largest value of `most`.
+// A signed value as the colour of a cell, where `most` is the largest value.
 function signed(value, most) {
   const { positive, negative } = palette();
   return css(value < 0 ? negative : positive, Math.min(Math.abs(value) / (most || 1), 1) ** 0.7);
@@ -69,7 +69,7 @@ function drawStrips(canvas, { width, height, scroll, row, query, keys, chosen })
 
 function numberColumn() {
   const column = element("div", { className: "column numbers" });
-  column.setAttribute("aria-hidden", "true"); // the steps beside it say the same of the chosen key
+  column.setAttribute("aria-hidden", "true"); // the steps next to it describe the selected key
   let built = null;
   let rows = [];
   return {
@@ -112,8 +112,8 @@ function neuronView(panel) {
 function builtNeuronView(panel, mine) {
   const layer = layerChoice();
   const head = headChoice();
-  const queries = tokenColumn("queries", "Query: the token that looks");
-  const keys = tokenColumn("keys", "Keys: the tokens looked at");
+  const queries = tokenColumn("queries", "Query: the token that attends");
+  const keys = tokenColumn("keys", "Keys: the tokens attended to");
   const canvas = element("canvas", { className: "sticky", attributes: { role: "img", "aria-label": "Query times key, neuron by neuron" } });
   const strips = element("div", { className: "lines" }, canvas);
   const numbers = numberColumn();

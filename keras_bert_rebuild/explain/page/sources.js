@@ -1,6 +1,6 @@
-// What shows which of several sources is drawn: names above what is side by side, the slider over the steps of a training.
+// Which of several sources is drawn: names above models side by side, and the slider over the steps of a run.
 
-// The name of the source at a place of those shown, as a line above what is drawn of it.
+// The name of a visible source, as a line above its drawing.
 function sourceTitle(place) {
   const letter = element("b", { className: "letter", text: "AB"[place] });
   const name = element("span", { className: "sourcename", dir: "auto" });
@@ -15,13 +15,13 @@ function sourceTitle(place) {
   };
 }
 
-// The letter and the name of one of two models, as a line above what is its own.
+// The letter and name of one of two models, as a line above what is shown of it.
 function ownTitle(source) {
   const letter = element("b", { className: "letter", text: "AB"[source] });
   return element("h2", { className: "sourcetitle" }, letter, element("span", { className: "sourcename", dir: "auto", text: sourceName(source) }));
 }
 
-// Which of two models the neurons and embeddings are of.
+// The choice between two models for neurons and embeddings.
 function innerChoice() {
   const choices = SOURCES.map((_, source) => ({ value: source, label: `${"AB"[source]} \u00b7 ${sourceName(source)}` }));
   return choice("Model", choices, () => state.inner, (inner) => change({ inner, neuron: null }));
@@ -85,8 +85,8 @@ function stepBar() {
   return bar;
 }
 
-// A view of neurons or embeddings, which are of one model at a time: built for a model when it is first shown, with a choice where
-// there are two. `build(source, box)` gives a promise of a function that draws.
+// A view of one model at a time (neurons, embeddings): built for a model when first shown, with a choice if there are two models.
+// `build(source, box)` returns a promise of a function that draws.
 function perModel(panel, waitingText, build) {
   const model = ARE_MODELS ? innerChoice() : null;
   if (model) panel.append(element("div", { className: "controls" }, model.group));

@@ -1,4 +1,4 @@
-// Puts the page together once the maps are there.
+// Assemble the page once the maps are unpacked.
 
 const VIEWS = [
   ...(IS_TRAINING ? [{ id: "training", label: "Training", build: trainingView }] : []),
@@ -10,7 +10,7 @@ const VIEWS = [
   ...(SOURCES[0].embeddings ? [{ id: "embeddings", label: "Embeddings", build: embeddingsView }] : []),
 ];
 
-// Views in which every token is shown.
+// Views that show every token.
 const UNFILTERED = ["embeddings", "training", "why", "lens"];
 
 function words() {
@@ -24,8 +24,8 @@ function words() {
   const names = (ARE_MODELS ? SOURCES : SOURCES.slice(0, 1)).map(({ name }) => seen(name)).filter((name) => name !== "\u2205");
   const model = names.length ? `${names.join(" and ")} \u00b7 ` : "";
   const chosen = `${some("layers", data.layers, data.layerCount)} \u00b7 ${some("heads", data.heads, data.headCount)}`;
-  const pieces = data.ids[0] < 0 ? `${LENGTH} pieces that no token of either model crosses` : `${LENGTH} tokens`;
-  const precision = `Shares v are rounded by at most ${data.offBy.probabilities}.`;
+  const pieces = data.ids[0] < 0 ? `${LENGTH} pieces common to both tokenisations` : `${LENGTH} tokens`;
+  const precision = `Attention weights v are rounded by at most ${data.offBy.probabilities}.`;
   const footer = document.getElementById("footer");
   footer.append(element("span", { text: `${model}${chosen} \u00b7 ${pieces}` }), element("span", { text: precision }));
   document.title = `Attention \u00b7 ${sentenceText(0)}`;

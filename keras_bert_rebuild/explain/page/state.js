@@ -1,29 +1,29 @@
-// What is chosen; views draw it, controls change it.
+// The current selection: views draw it, controls change it.
 
 const LAST = SOURCES.length - 1;
 const everyHead = Array.from({ length: LAYERS * HEADS }, (_, i) => ({ layer: Math.floor(i / HEADS), head: i % HEADS }));
 
 const state = {
   tab: IS_TRAINING ? "training" : "heads",
-  source: LAST, // the one that is shown: the last step, or the second of two models
-  held: ARE_MODELS ? 0 : null, // the one beside it
-  inner: 0, // of two models the one whose neurons and embeddings are shown
-  layer: 0, // place in data.layers
-  head: 0, // the head that neuron view and large map show
-  heads: new Set([0]), // those whose lines are drawn
-  order: "layer", // of the heads: by number, divergence or importance
-  picture: "maps", // of two sources: "maps" or their "difference"
+  source: LAST, // the current source: the last step, or the second of two models
+  held: ARE_MODELS ? 0 : null, // the one to compare with
+  inner: 0, // which of two models the neurons and embeddings are of
+  layer: 0, // index into data.layers
+  head: 0, // the head of the neuron view and the large map
+  heads: new Set([0]), // the heads whose lines are drawn
+  order: "layer", // order of the heads: by number, divergence or importance
+  picture: "maps", // for two sources: "maps" or their "difference"
   filter: "all",
-  pattern: null, // a known pattern whose heads stand out in the model view
+  pattern: null, // a pattern whose heads are highlighted in the model view
   curve: 0, // the pattern whose curves are drawn
   hover: null, // { side: "query" or "key", token }
   pinned: null, // the same, after a click
   cell: null, // { layer, head } under the pointer in the model view
-  query: null, // of the neuron view
+  query: null, // the query of the neuron view
   key: null,
   neuron: null,
-  token: null, // of the embeddings
-  why: 0, // the attribution
+  token: null, // the token of the embeddings view
+  why: 0, // index of the attribution
   lens: null, // { row, token } of the lens
 };
 
@@ -35,8 +35,8 @@ function sourceName(source) {
   return step === null ? seen(name) : `Step ${grouped(step)}`;
 }
 
-// A first look at something that can be read at once: the head that follows a pattern most, resting on delimiters aside; of two
-// models the head in which they differ most.
+// Start with something easy to read: the head that follows a pattern most, not counting attention to delimiters; for two models
+// the head in which they differ most.
 function firstHead() {
   if (ARE_MODELS) return everyHead.reduce((best, at) => (divergence(at.layer, at.head) > divergence(best.layer, best.head) ? at : best));
   const { names } = data.patterns;
@@ -67,7 +67,7 @@ const listeners = [];
 const listen = (draw) => listeners.push(draw);
 let waiting = false;
 
-// Change some of it; everything that is on show is drawn once in the next frame.
+// Change part of it; everything visible is redrawn once in the next frame.
 function change(changes) {
   Object.assign(state, changes);
   if (waiting) return;
@@ -78,7 +78,7 @@ function change(changes) {
   });
 }
 
-// Show a source, once its maps are unpacked; of several that are asked for quickly only the last one.
+// Show a source once its maps are unpacked; of several requested in quick succession only the last.
 let wantedSource = null;
 async function showSource(source, changes = {}) {
   wantedSource = source;
@@ -90,7 +90,7 @@ const tokens = () => kept.get(state.filter);
 const looked = () => state.hover || state.pinned;
 
 function strongest() {
-  // The query whose largest share is largest, special tokens aside: where there is most to see.
+  // The query with the largest attention weight, special tokens aside: where there is most to see.
   const { queries, keys } = tokens();
   let best = [queries[0] ?? 0, keys[0] ?? 0, -1];
   for (const query of queries) {
@@ -112,7 +112,7 @@ function patternsOf(layer, head, source = state.source) {
   }));
 }
 
-// What heads can be ordered by; `value` is null for the order of their numbers.
+// The orders of heads; `value` is null for the order of their numbers.
 const ORDERS = [
   { id: "layer", label: "Number", word: "", title: "Heads by their numbers", value: null },
   ...(ARE_MODELS || IS_TRAINING
@@ -130,7 +130,7 @@ function currentOrder() {
   return order.id === "divergence" && state.held === null ? ORDERS[0] : order;
 }
 
-// Heads, the first those with the largest value of the chosen order.
+// The heads sorted by the selected order, largest value first.
 function ordered(heads) {
   const { value } = currentOrder();
   return value ? [...heads].sort((a, b) => value(b.layer, b.head) - value(a.layer, a.head)) : heads;

@@ -1,10 +1,10 @@
-// Training view: for every head the score of a pattern by step, and one head large with all of them.
+// Training view: for every head the score of a pattern by step, and one head in detail with all patterns.
 
 const PATTERN_HUES = [255, 150, 300, 75, 20];
 const patternColour = (pattern) => css(fromOklch(isDark() ? 0.76 : 0.52, 0.13, PATTERN_HUES[pattern]));
 const LARGE_CURVES = { height: 190, pad: 8 };
 
-// Which pattern changes most in any head: that is what there is to see.
+// The pattern that changes most in any head.
 function firstCurve() {
   const change_ = data.patterns.names.map((_, pattern) =>
     Math.max(...everyHead.map(({ layer, head }) => {
@@ -20,7 +20,7 @@ function curveChoice() {
   return choice("Pattern", choices, () => state.curve, (curve) => change({ curve }));
 }
 
-// All patterns of one head, with their names and the scores at the step that is shown; a click on the picture shows another step.
+// All patterns of one head, with their names and the scores at the current step; a click on the picture selects another step.
 function largeCurves() {
   const canvas = element("canvas", { className: "curves", attributes: { role: "img" } });
   const from = element("span");

@@ -1,4 +1,4 @@
-// Why view: under every word how much it contributed to an answer.
+// Why view: how much every token contributed to a prediction, under the token.
 
 function whyNumbers(attribution) {
   const { scores, value, baseline } = attribution;
@@ -6,7 +6,7 @@ function whyNumbers(attribution) {
   const rows = [["sum of the scores", sum]];
   if (value !== null) rows.push(["the model\u2019s value", value]);
   if (baseline !== null) rows.push(["value of the baseline", baseline]);
-  if (value !== null && baseline !== null) rows.push(["value less baseline less sum", value - baseline - sum]);
+  if (value !== null && baseline !== null) rows.push(["value \u2212 baseline \u2212 sum", value - baseline - sum]);
   return element("dl", { className: "steps" }, ...rows.flatMap(([name, figure]) => [element("dt", { text: name }), element("dd", { text: number(figure, 4) })]));
 }
 

@@ -148,7 +148,7 @@ def test_without_weights_the_shares_are_those_of_the_tokens(corpora):
         ([1, 1], "a weight for each of 3 corpora; got 2"),
         ([1, 1, 0], "must be a number above 0; got 0 for corpus 2"),
         ([1, 1, float("nan")], "must be a number above 0; got nan"),
-        ([1, 1, 1e-5], "at least one example in 1,024; corpus 2 has a share of 5.00e-06"),
+        ([1, 1, 1e-5], "at least one example in 1,024; the share of corpus 2 is 5.00e-06"),
     ],
 )
 def test_impossible_weights_are_one_sentence(corpora, weights, message):
@@ -157,7 +157,7 @@ def test_impossible_weights_are_one_sentence(corpora, weights, message):
 
 
 def test_other_vocabularies_and_corpora_of_one_document_are_refused(corpora):
-    with pytest.raises(ValueError, match="the same vocabulary and case; corpus 1 has others"):
+    with pytest.raises(ValueError, match="the same vocabulary and case; those of corpus 1 differ"):
         MixedCorpus([corpora[0], repeating(0)])
     with pytest.raises(ValueError, match="at least one corpus"):
         MixedCorpus([])

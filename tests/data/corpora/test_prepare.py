@@ -98,7 +98,7 @@ def test_a_store_holds_the_tokenised_ids(tmp_path, corpus, vocabulary, block_byt
     assert done.counts["documents"] == len(store.document_starts) - 1
     assert done.counts["passages"] == len(store.passage_starts) - 1
     assert done.counts["unknown"] == sum(ids.count(1) for document in expected(corpus) for ids in document)
-    assert done.notes == ["b.txt, line 1: not UTF-8, left out"]
+    assert done.notes == ["b.txt, line 1: not UTF-8, skipped"]
     assert sum(file_bytes for file_bytes, _ in calls) == sum(path.stat().st_size for path in corpus.iterdir())
     store.verify()
 
@@ -404,7 +404,7 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(tmp_path, corpus, vo
     refused("at least one line of text", corpus=tmp_path / "empty.txt")
     refused("at least one word", corpus=tmp_path / "wordless.txt")
     refused("is damaged", corpus=tmp_path / "damaged.gz")
-    refused("is not there", vocabulary=tmp_path / "nothing")
+    refused("does not exist", vocabulary=tmp_path / "nothing")
     refused("is a folder", vocabulary=tmp_path / "other")
     refused("must be a vocabulary in UTF-8", vocabulary=tmp_path / "bytes.txt")
     refused(r"a vocabulary with \[UNK\]", vocabulary=tmp_path / "empty.txt")

@@ -56,7 +56,7 @@ def test_lines_that_are_not_utf8_are_left_out_and_named(tmp_path):
     documents, reader = documents_of(tmp_path)
     assert documents == [["good"], ["fine"], ["last"]]
     assert reader.bad_lines == 3
-    assert reader.notes() == [f"{place}: not UTF-8, left out" for place in ("a.txt, line 2", "a.txt, line 5", "b.txt, line 1")]
+    assert reader.notes() == [f"{place}: not UTF-8, skipped" for place in ("a.txt, line 2", "a.txt, line 5", "b.txt, line 1")]
 
 
 def test_only_the_first_bad_lines_are_named(tmp_path):
@@ -94,7 +94,7 @@ def test_a_damaged_file_is_one_sentence_with_its_name(tmp_path, name, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "does not exist"), (b"\n \n", "holds none"), (b"\xff", "and 1 that are not")]
+    ("content", "message"), [(None, "does not exist"), (b"\n \n", "has none"), (b"\xff", "and 1 that are not")]
 )
 def test_a_corpus_without_text_is_one_sentence(tmp_path, content, message):
     if content is not None:

@@ -80,7 +80,7 @@ def test_a_store_of_version_1_whose_documents_were_cut_says_so(tmp_path, vocabul
     prepare(tmp_path / "a.txt", vocabulary, tmp_path / "store", workers=1, block_bytes=60)
     assert TokenStore(tmp_path / "store").document_starts.tolist() == [0, 60]
     as_version_1(tmp_path / "store", 1)
-    with pytest.warns(UserWarning, match="has 1 long documents cut into parts .* prepare the corpus again"):
+    with pytest.warns(UserWarning, match="has 1 long documents split into parts .* prepare the corpus again"):
         store = TokenStore(tmp_path / "store")
     assert store.document_starts.tolist() == [0, 12, 24, 36, 48, 60]
 
@@ -129,8 +129,11 @@ DAMAGED = {
     "other format": (lambda f: change_json(f / "index.json", lambda i: i.update(format="x")), "damaged or something else"),
     "other version": (lambda f: change_json(f / "index.json", lambda i: i.update(version=99)), "version 2 of the format"),
     "part of another name": (lambda f: change_json(f / "index.json", lambda i: i.update(part=[0, 2])), "damaged or something"),
-    "no settings": (lambda f: change_json(f / "index.json", lambda i: i.update(settings={})), "settings of a corpus"),
-    "objects": (lambda f: change_json(f / "index.json", lambda i: i["settings"].update(dtype="O")), "settings of a corpus"),
+    "no settings": (lambda f: change_json(f / "index.json", lambda i: i.update(settings={})), "settings of `keras-bert prepare`"),
+    "objects": (
+        lambda f: change_json(f / "index.json", lambda i: i["settings"].update(dtype="O")),
+        "settings of `keras-bert prepare`",
+    ),
     "no shards": (lambda f: change_json(f / "index.json", lambda i: i.pop("shards")), "list of shards"),
     "a shard less": (lambda f: change_json(f / "index.json", lambda i: i["shards"].pop()), "every shard once"),
     "a shard twice": (lambda f: change_json(f / "index.json", lambda i: i["shards"].append(i["shards"][0])), "every shard once"),
@@ -147,8 +150,8 @@ DAMAGED = {
         "counts and files of a shard",
     ),
     "cut": (lambda f: (f / "shard-000000.ids.npy").write_bytes((f / "shard-000000.ids.npy").read_bytes()[:-2]), "has [0-9]+"),
-    "missing": (lambda f: (f / "shard-000000.documents.npy").unlink(), "documents.npy is not there"),
-    "no vocabulary": (lambda f: (f / "vocab.txt").unlink(), "vocab.txt is not there"),
+    "missing": (lambda f: (f / "shard-000000.documents.npy").unlink(), "documents.npy does not exist"),
+    "no vocabulary": (lambda f: (f / "vocab.txt").unlink(), "vocab.txt does not exist"),
     "other vocabulary": (lambda f: (f / "vocab.txt").write_text("other"), "vocab.txt is a different one"),
     "two runs": (lambda f: (f / "index-00000-of-00002.json").write_text("{}"), "damaged or something else"),
 }
@@ -165,7 +168,7 @@ def test_an_incomplete_folder_is_one_sentence(folder, damage):
 
 
 def test_a_folder_that_is_not_there_or_a_file_is_one_sentence(tmp_path, vocabulary):
-    for path, message in ((tmp_path / "nothing", "is not there"), (vocabulary, "is a file"), (tmp_path, "has no index")):
+    for path, message in ((tmp_path / "nothing", "does not exist"), (vocabulary, "is a file"), (tmp_path, "has no index")):
         with pytest.raises(ValueError, match=message):
             TokenStore(path)
 
@@ -276,13 +279,13 @@ CHANGES = (far_end, backwards, first_below)
 )
 def test_boundaries_outside_of_the_tokens_are_refused(folder, kind, change):
     changed(folder, kind, change)
-    with pytest.raises(ValueError, match=r"expected (ascending starts|documents that begin where a passage does)"):
+    with pytest.raises(ValueError, match=r"expected (ascending offsets|documents that begin at a passage)"):
         TokenStore(folder).verify()
 
 
 def test_ids_outside_of_the_vocabulary_are_refused(folder):
     changed(folder, "ids", lambda ids: ids.__setitem__(3, 60_000))
-    with pytest.raises(ValueError, match=r"expected ids of the .* tokens of the vocabulary"):
+    with pytest.raises(ValueError, match=r"expected ids below the vocabulary size of"):
         TokenStore(folder).verify()
 
 

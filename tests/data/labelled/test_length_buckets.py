@@ -60,7 +60,7 @@ def test_the_order_depends_on_seed_and_epoch(rng):
 
 
 def test_a_sequence_longer_than_the_largest_bucket_is_an_error():
-    with pytest.raises(ValueError, match="at most 32 tokens, the largest bucket; example 1 has 33"):
+    with pytest.raises(ValueError, match="at most 32 tokens, the length of the largest bucket; example 1 has 33"):
         bucket_batches([4, 33], 2, BUCKETS)
     with pytest.raises(ValueError, match="batch_size must be at least 1; got 0"):
         bucket_batches([4], 0, BUCKETS)
@@ -86,7 +86,7 @@ def test_results_of_other_lengths_come_back_too(sequences):
 
 
 def test_too_few_results_are_an_error(sequences):
-    with pytest.raises(ValueError, match="a result for each of 100 examples; got 99"):
+    with pytest.raises(ValueError, match="one result for each of 100 examples; got 99"):
         original_order(bucket_batches([3] * 100, 8, BUCKETS), np.zeros(99))
     with pytest.raises(ValueError, match="got seed 4"):
         BucketedBatches([sequences], buckets=BUCKETS, seed=4).restore(np.zeros(100))

@@ -100,8 +100,8 @@ def test_random_replacements_are_never_special():
     ("pairs", "arguments", "message"),
     [
         ([], {}, "at least one pair"),
-        ([["the sun", ["rises"]]], {}, r"sentence_pairs\[0\] must hold lists of tokens; got the string 'the sun'"),
-        ([*PAIRS, [["one"]]], {}, r"sentence_pairs\[4\] must hold two sentences; got 1"),
+        ([["the sun", ["rises"]]], {}, r"sentence_pairs\[0\] must have lists of tokens; got the string 'the sun'"),
+        ([*PAIRS, [["one"]]], {}, r"sentence_pairs\[4\] must have two sentences; got 1"),
         (PAIRS, {"seq_len": 1}, "seq_len must be at least 2"),
         (PAIRS, {"token_list": ["", "[MASK]"], "mask_rate": 1.0, "mask_mask_rate": 0.0, "mask_random_rate": 1.0}, "not special"),
     ],

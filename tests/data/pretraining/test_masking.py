@@ -190,9 +190,9 @@ def test_masking_never_exceeds_its_limit(available, limit, seed, unit, pieces):
 @pytest.mark.parametrize(
     ("vocabulary", "match"),
     [
-        (["a", "[CLS]", "[SEP]", "[MASK]"], r"must hold \[PAD\] or an empty token"),
-        (["[PAD]", "a", "[CLS]", "[SEP]"], r"must hold \[MASK\]; none of its 4 tokens"),
-        (["", "[CLS]", "[SEP]", "[MASK]", "[UNK]"], "a token that is not special"),
+        (["a", "[CLS]", "[SEP]", "[MASK]"], r"must have \[PAD\] or an empty token"),
+        (["[PAD]", "a", "[CLS]", "[SEP]"], r"must have \[MASK\]; its 4 tokens do not include it"),
+        (["", "[CLS]", "[SEP]", "[MASK]", "[UNK]"], "tokens that are not special"),
     ],
 )
 def test_a_vocabulary_that_lacks_a_token_is_an_error(vocabulary, match):

@@ -241,10 +241,10 @@ def test_a_model_trains_on_a_tensorflow_dataset(corpus):
         ({"masking": "word"}, "masking must be one of 'token', 'whole_word', 'ngram', 'span'; got 'word'"),
         ({"mask_rate": 1.5}, r"mask_rate must be in \[0, 1\]; got 1.5"),
         ({"mask_mask_rate": 0.95}, r"mask_mask_rate \+ mask_random_rate must be in \[0, 1\]; got 1.05"),
-        ({"batch_size": 6, "process_count": 4}, "of all processes together, must be a multiple of 4; got 6"),
+        ({"batch_size": 6, "process_count": 4}, "summed over all processes, must be a multiple of 4; got 6"),
         ({"process_index": 2, "process_count": 2}, r"in \[0, 2\), one of the processes; got 2"),
-        ({"batch_size": 10000}, "at least one batch of 10000; a pass has [0-9]+ examples"),
-        ({"steps_per_epoch": 0}, "at least one batch of 8; steps_per_epoch is 0"),
+        ({"batch_size": 10000}, "at least one batch of 10000 examples; a pass has [0-9]+ examples"),
+        ({"steps_per_epoch": 0}, "at least one batch of 8 examples; steps_per_epoch is 0"),
     ],
 )
 def test_unsupported_combinations_are_an_error(corpus, change, match):

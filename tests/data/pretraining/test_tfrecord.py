@@ -84,7 +84,7 @@ def test_bytes_that_are_not_an_example_are_a_value_error_or_lack_our_features(da
     ids=["features", "feature", "name", "value", "list", "bytes", "float"],
 )
 def test_a_number_instead_of_bytes_is_an_error(data):
-    with pytest.raises(ValueError, match=r"must have bytes in field [12]; got the number 5"):
+    with pytest.raises(ValueError, match=r"must have bytes in field [12]; got the integer 5"):
         decode_example(data)
 
 
@@ -141,8 +141,8 @@ def test_damage_is_reported_by_file_and_record(batch, tmp_path):
     whole = path.read_bytes()
     size = 16 + int.from_bytes(whole[:8], "little")
     for place, match in (
-        (size + 2, "that of the length of record 1 differs"),
-        (size + 40, "that of the bytes of record 1 differs"),
+        (size + 2, "that of the length of record 1 does not match"),
+        (size + 40, "that of the bytes of record 1 does not match"),
         (2 * size - 1, "record 1"),
     ):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
@@ -151,14 +151,14 @@ def test_damage_is_reported_by_file_and_record(batch, tmp_path):
         assert str(path) in str(error.value)
     for end in (size + 3, size + 30, 2 * size - 2):
         path.write_bytes(whole[:end])
-        with pytest.raises(ValueError, match=r"p\.tfrecord must hold whole records; it ends within record 1"):
+        with pytest.raises(ValueError, match=r"p\.tfrecord must have complete records; it ends within record 1"):
             list(read_pretraining_records(path))
 
 
 def test_a_record_of_absurd_length_is_an_error(tmp_path):
     length = (1 << 63).to_bytes(8, "little")
     (tmp_path / "p").write_bytes(length + masked_crc32c(length).to_bytes(4, "little"))
-    with pytest.raises(ValueError, match=r"p must hold records of at most 67,108,864 bytes; record 0 states 9,223,372,"):
+    with pytest.raises(ValueError, match=r"p must have records of at most 67,108,864 bytes; record 0 claims 9,223,372,"):
         list(read_records(tmp_path / "p"))
 
 
@@ -175,10 +175,10 @@ def test_damaged_compression_is_an_error(batch, tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"input_mask": None}, "record 0 has no numbers input_mask"),
-        ({"segment_ids": np.zeros(3, int)}, "segment_ids of record 0 must have 24 numbers; got 3"),
-        ({"next_sentence_labels": np.zeros(2, int)}, "next_sentence_labels of record 0 must have 1 numbers; got 2"),
-        ({"masked_lm_positions": np.zeros(4, "float32")}, "masked_lm_positions of record 0 must be whole numbers; got floats"),
+        ({"input_mask": None}, "record 0 lacks the integers input_mask"),
+        ({"segment_ids": np.zeros(3, int)}, "segment_ids of record 0 must have 24 values; got 3"),
+        ({"next_sentence_labels": np.zeros(2, int)}, "next_sentence_labels of record 0 must have 1 values; got 2"),
+        ({"masked_lm_positions": np.zeros(4, "float32")}, "masked_lm_positions of record 0 must be integers; got floats"),
         ({"masked_lm_positions": np.full(4, 24)}, "positions of record 0 must be in 0 to 23; got 24 to 24"),
     ],
 )
@@ -189,7 +189,7 @@ def test_other_records_are_an_error(batch, tmp_path, change, match):
     with pytest.raises(ValueError, match=match):
         list(read_pretraining_records(tmp_path / "q"))
     write_records(tmp_path / "q", [b"\xff\xff"])
-    with pytest.raises(ValueError, match=r"q must hold examples; in record 0, a tf\.train\.Example must hold its numbers"):
+    with pytest.raises(ValueError, match=r"q must have examples; in record 0, a tf\.train\.Example must have integers"):
         list(read_pretraining_records(tmp_path / "q"))
 
 

@@ -27,7 +27,7 @@ def test_a_run_is_read_as_it_was_written(tmp_path):
     [
         ("q1 0 d1", r"expected 4 columns, query, 0, document, grade; .*qrels, line 2 has 3\."),
         ("q1 0 d2 high", r"expected a whole number as grade; .*qrels, line 2 has 'high'\."),
-        ("q1 0 d1 1", r"expected a document once for a query; .*qrels, line 2 has 'd1' again for 'q1'\."),
+        ("q1 0 d1 1", r"expected a document at most once per query; .*qrels, line 2 has 'd1' again for 'q1'\."),
     ],
 )
 def test_a_wrong_line_of_judgements_is_named(tmp_path, line, message):
@@ -53,6 +53,6 @@ def test_a_wrong_line_of_a_run_is_named(tmp_path, line, message):
 
 @pytest.mark.parametrize("run", [{"q 1": {"d": 1.0}}, {"q": {"": 1.0}}, {"q": {"d\t1": 1.0}}, {"q": {"d": float("nan")}}])
 def test_what_would_not_be_read_again_is_not_written(tmp_path, run):
-    with pytest.raises(ValueError, match="a run must have names without white space, and numbers; got"):
+    with pytest.raises(ValueError, match="a run must have names without white space and no NaN scores; got"):
         write_run(tmp_path / "run", run)
     assert not (tmp_path / "run").exists()

@@ -65,5 +65,5 @@ def test_a_vector_of_zeros_stays_one():
 def test_bad_input_is_one_sentence(rng):
     with pytest.raises(ValueError, match="must be stored as float32, float16, int8; got 'int4'"):
         stored_vectors([[1.0]], "int4")
-    with pytest.raises(ValueError, match=r"must be \(tokens, 8\), as those of the documents; got \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"must be \(tokens, 8\), like those of the documents; got \(2, 4\)"):
         max_sim(rng.normal(size=(2, 4)), *corpus(rng))
