@@ -75,7 +75,7 @@ def _rows(graph, layer, projected, width, distances):
 
 
 def shifted(graph, scores, length, heads):
-    """Relative shift: entry (i, j) becomes column L − i + j of row i, `(batch, heads, L, 2 · L)` to `(batch, heads, L, L)`."""
+    """Relative shift: output (i, j) is column L − i + j of row i, `(batch, heads, L, 2 · L)` to `(batch, heads, L, L)`."""
     one = graph.node("Unsqueeze", length, graph.scalars(0))
     flat = graph.node("Reshape", scores, graph.scalars(0, heads, -1))
     rest = graph.node("Slice", flat, one, graph.scalars(1 << 62), graph.scalars(2))

@@ -14,8 +14,8 @@ def write_saved_model(model, tokenizer, folder, max_len, of_task=None):
 
     Its signatures are `serving_default(text)`, `pairs(text, second_text)` if the model has segments, and `ids(input_ids, ...)` for
     ids from another tokenizer. Batch size and length are free. Long texts are truncated as by `encode_batch`. Outputs have
-    their names in the model; classification logits come with `probabilities` and, if exactly one label applies, `label`; outputs per
-    token come with their `input_ids`.
+    their names in the model; classification logits come with `probabilities` and, if exactly one label applies, `label`; outputs
+    per token come with their `input_ids`.
 
     Args:
         model: a model of this library, on the TensorFlow backend.

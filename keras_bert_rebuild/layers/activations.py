@@ -1,4 +1,4 @@
-"""The three functions that are called gelu, each under its own name."""
+"""Three variants of gelu, each under its own name."""
 
 import math
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def gelu(x: Any) -> Any:
 def gelu_erf(x: Any) -> Any:
     """Gaussian error linear unit with the error function: gelu(x) = x/2 · (1 + erf(x/√2)).
 
-    Written with `erf`, since Keras's own form exports to ONNX as `Erfc`, which runtimes reject.
+    Written with `erf`, since Keras's own gelu exports to ONNX as `Erfc`, which runtimes reject.
 
     Reference: Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415).
     """
@@ -55,7 +55,7 @@ ACTIVATIONS = {"gelu": gelu, "gelu_erf": gelu_erf, "quick_gelu": quick_gelu}
 
 
 def get_activation(activation: str | Callable[[Any], Any] | None) -> Any:
-    """The function for an activation: a name in `ACTIVATIONS` or in Keras, a function, or None for none.
+    """The function for an activation: a name in `ACTIVATIONS` or in Keras, a function, or None for no activation.
 
     Raises:
         ValueError: the name is unknown.

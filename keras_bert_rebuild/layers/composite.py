@@ -1,4 +1,4 @@
-"""Helpers for layers composed of `Dense` layers: building them, and saving how they are quantised."""
+"""Helpers for layers composed of `Dense` layers: building them, and saving their quantisation."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import keras
 
 from keras_bert_rebuild.layers.editable import Editable
 
-# What `Dense` layers have of their kernel and bias, and the module of Keras that it comes from.
+# Options of `Dense` layers for kernel and bias, and the Keras module of each.
 OPTIONS = {
     f"{weight}_{kind}": module
     for kind, module in (
@@ -19,9 +19,9 @@ OPTIONS = {
 
 
 class CompositeLayer(Editable, keras.layers.Layer):
-    """A layer of several `Dense` layers with the same `OPTIONS`, whose output has the shape of its input. Abstract.
+    """Abstract base class of layers with several `Dense` layers that share `OPTIONS`, whose output has the shape of the input.
 
-    With `output_initializer` the kernel of the layer called `output` starts from other values. What that layer reads is editable.
+    With `output_initializer` the kernel of the layer `output` has its own initializer. The input of that layer is editable.
     """
 
     def __init__(self, activation: Any, use_bias: bool, *options: Any, output_initializer: Any = None, **kwargs: Any) -> None:
@@ -37,7 +37,7 @@ class CompositeLayer(Editable, keras.layers.Layer):
         return tuple(input_shape)
 
     def dense_config(self) -> dict[str, Any]:
-        """What the config of the layer says of its `Dense` layers."""
+        """The part of the layer's config that concerns its `Dense` layers."""
         options = {name: module.serialize(getattr(self, name)) for name, module in OPTIONS.items()}
         if self.output_initializer is not None:
             options["output_initializer"] = keras.initializers.serialize(self.output_initializer)
@@ -47,7 +47,7 @@ class CompositeLayer(Editable, keras.layers.Layer):
 def sub_dense(layer, name, input_size, units, activation=None, use_bias=None):
     """A built `Dense` called `name`, with the initializers, regularizers, constraints and dtype of `layer`.
 
-    `use_bias` decides for it alone; None: it has a bias if `layer` has biases.
+    `use_bias` overrides that of `layer`; None keeps it.
     """
     options = {option: _clone(getattr(layer, option)) for option in OPTIONS}
     if name == "output" and layer.output_initializer is not None:
@@ -58,7 +58,7 @@ def sub_dense(layer, name, input_size, units, activation=None, use_bias=None):
         use_bias=layer.use_bias if use_bias is None else use_bias,
         **options,
         dtype=layer.dtype_policy,
-        trainable=layer.trainable,  # a layer loaded as frozen is frozen before it has sub-layers
+        trainable=layer.trainable,  # a layer may be frozen before it has sub-layers, when it is loaded as frozen
         name=name,
     )
     dense.build((None, input_size))
@@ -66,9 +66,9 @@ def sub_dense(layer, name, input_size, units, activation=None, use_bias=None):
 
 
 def sub_layer_dtype(layer, attributes):
-    """The `dtype` for the config of `layer`: its own policy, or once a sub-layer is quantised a map from path to policy.
+    """The `dtype` for the config of `layer`: its own policy, or, if a sub-layer is quantised, a map from path to policy.
 
-    Keras does not do this for its own composites, and a quantised one does not load again ("expected 2 variables, received 3").
+    Keras does not do this for its own composite layers, which fail to load when quantised ("expected 2 variables, received 3").
     """
     sub_layers = [getattr(layer, attribute) for attribute in attributes if hasattr(layer, attribute)]
     policy = layer.dtype_policy
@@ -80,7 +80,7 @@ def sub_layer_dtype(layer, attributes):
 
 
 def _clone(initializer):
-    """A new initializer of the same kind: one instance gives equal shapes equal values, so all projections would start equal."""
+    """A copy of an initializer: one instance gives equal shapes equal values, so all projections would start with the same."""
     return initializer.clone() if isinstance(initializer, keras.initializers.Initializer) else initializer
 
 

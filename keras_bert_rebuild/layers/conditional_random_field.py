@@ -1,4 +1,4 @@
-"""A conditional random field over labels: the layer with its transition scores, and Viterbi decoding in NumPy."""
+"""Conditional random field over labels: the layer with its transition scores, and Viterbi decoding in NumPy."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from keras import ops
 
 
 def viterbi(scores, transitions):
-    """The best sequence of labels.
+    """The highest-scoring sequence of labels.
 
         argmax begin[y_1] + Σ_i scores[i, y_i] + Σ_i next[y_i-1, y_i] + end[y_n]
 
     Args:
-        scores: of every label at every position, `(length, labels)`.
-        transitions: `(labels + 2, labels)`: the score of the column's label after the row's label, and in the last two rows of
-            beginning and of ending with it; −inf for what is not allowed.
+        scores: scores of every label at every position, `(length, labels)`.
+        transitions: `(labels + 2, labels)`: the score of the column's label after the row's label; the last two rows have the
+            scores of starting and of ending with a label; −inf forbids a transition.
 
     Returns:
-        The labels, `(length,)`; the best label of each position if no sequence is allowed.
+        The labels, `(length,)`; the best label at each position if every sequence is forbidden.
 
     Reference: Viterbi, 1967; Lafferty, McCallum and Pereira, 2001.
     """
@@ -44,7 +44,7 @@ def viterbi(scores, transitions):
 
 
 def marginals(scores, transitions):
-    """The probability of every label at every position, over all sequences, `(length, labels)`; arguments: see `viterbi`.
+    """The probability of every label at every position, over all sequences, `(length, labels)`; arguments as for `viterbi`.
 
     Reference: the forward-backward algorithm; Lafferty, McCallum and Pereira, 2001, section 3.
     """
@@ -63,15 +63,15 @@ def marginals(scores, transitions):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ConditionalRandomField(keras.layers.Layer):
-    """Learn which labels follow each other, in addition to the scores of the labels at every position.
+    """Learns which labels follow each other, in addition to the scores of labels at every position.
 
         score(y) = begin[y_1] + Σ_i inputs[i, y_i] + Σ_i next[y_i-1, y_i] + end[y_n]
         p(y) = exp(score(y)) / Σ_y' exp(score(y'))
 
-    It passes the scores on and appends its weights to them, since a Keras loss sees the outputs of a model but not its weights:
+    Since a Keras loss sees the outputs of a model but not its weights, the layer passes the scores on and appends its weights:
     `outputs[:, :length]` are the inputs, followed by a row of `next` for each label, `begin` and `end`, the same for every example
-    of the batch. `ConditionalRandomFieldLoss` takes these outputs, and `decode` finds the best labels. The weights start at 0,
-    where each label is predicted independently.
+    of the batch. `ConditionalRandomFieldLoss` takes these outputs, and `decode` finds the best labels. The weights are initialised
+    to 0, so that at first each label is predicted independently.
 
     Input shape: `(batch, length, labels)`.
     Output shape: `(batch, length + labels + 2, labels)`, float32.
@@ -128,8 +128,8 @@ class ConditionalRandomField(keras.layers.Layer):
         """The best labels according to the outputs of the layer.
 
         Args:
-            outputs: `(batch, length + labels + 2, labels)`, as from `predict`.
-            mask: `(batch, length)`, true at positions to label; the labels of other positions are 0. None for all positions.
+            outputs: `(batch, length + labels + 2, labels)`, from `predict`.
+            mask: `(batch, length)`, true at positions to label; other positions get label 0. None for all positions.
 
         Returns:
             Labels `(batch, length)`, int32.

@@ -1,4 +1,4 @@
-"""Convolution over the positions that are not padding."""
+"""Convolution over positions that are not padding."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MaskedConv1D(keras.layers.Conv1D):
-    """`keras.layers.Conv1D` that replaces padding by zeros and sets an output mask of the right length.
+    """`keras.layers.Conv1D` that zeroes padding and sets an output mask of the right length.
 
     Input shape: `(batch, length, channels)`.
     Output shape: that of `keras.layers.Conv1D`.

@@ -1,4 +1,4 @@
-"""Self-attention that compares contents with contents, contents with distances, and distances with contents."""
+"""Self-attention with content-to-content, content-to-position and position-to-content scores."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,28 +27,28 @@ class DisentangledSelfAttention(ScoredSelfAttention):
 
         K^r, Q^r = table · W + b        δ(i, j) = the row of the distance i − j
 
-    With `buckets` b, distances up to b / 2 have a row each, and those beyond share b / 2 rows, which widen as logarithms do up to
-    `reach`. Otherwise every distance up to `reach` has its row. The table has a row for either sign.
+    With `buckets` b, each distance up to b / 2 has its own row, and larger ones up to `reach` share b / 2 logarithmic buckets.
+    Otherwise each distance up to `reach` has its own row. Positive and negative distances have different rows.
 
-    Its weights are those of `MultiHeadSelfAttention`, which also project the table with `share_keys`; else `position_key` with
-    "c2p" and `position_query` with "p2c", each with a `kernel` `(D, D)` and a `bias` `(D,)`.
+    Its weights are those of `MultiHeadSelfAttention`, which also project the table if `share_keys`; otherwise `position_key` for
+    "c2p" and `position_query` for "p2c", each with a `kernel` `(D, D)` and a `bias` `(D,)`.
 
-    The scores of all distances, L to −L + 1, are one product, whose rows are shifted into place: no look-up per pair of tokens.
+    The scores of all distances, L to −L + 1, are one product, whose rows are shifted into place without a look-up per pair.
 
     Args:
         head_num: number of heads; must divide the hidden size.
         buckets: even and at least 4, or 0 for none.
-        reach: the distance from which on all are one.
+        reach: the distance beyond which distances are clipped.
         terms: "c2p", "p2c" or both.
-        share_keys: whether distances are projected by the projections of queries and keys.
-        position_dropout: rate in [0, 1) at which numbers of the table are dropped in training.
-        activation, use_bias, attention_dropout, **kwargs: those of `MultiHeadSelfAttention`.
+        share_keys: whether distances share the projections of queries and keys.
+        position_dropout: dropout rate of the table in training, in [0, 1).
+        activation, use_bias, attention_dropout, **kwargs: see `MultiHeadSelfAttention`.
 
     Call arguments:
         inputs: a list of the sequence `(batch, length, hidden)` and the table `(rows, hidden)`, with `2 · buckets` rows, or
             `2 · reach` without buckets.
         mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
-        positions: not read, since only distances count.
+        positions: ignored, since only distances count.
 
     Input shape: `[(batch, length, hidden), (rows, hidden)]`.
     Output shape: `(batch, length, hidden)`.
@@ -79,7 +79,7 @@ class DisentangledSelfAttention(ScoredSelfAttention):
 
     @property
     def position_names(self) -> tuple[str, ...]:
-        """The names of its own projections of the table."""
+        """The names of the sub-layers that project the table."""
         return () if self.share_keys else position_projections(self.terms)
 
     def build(self, input_shape):
@@ -94,14 +94,14 @@ class DisentangledSelfAttention(ScoredSelfAttention):
             self.table_dropout = Dropout(self.position_dropout, dtype=self.dtype_policy, name="position_dropout")
 
     def divisor(self, width: int) -> float:
-        """What scores of heads of this width are divided by."""
+        """The divisor of the scores for heads of this width."""
         return float(width * (1 + len(self.terms))) ** 0.5
 
     def position_terms(self, query: Any, key: Any, table: Any) -> dict[str, Any]:
-        """Content to position and position to content, those of `terms`.
+        """The terms "c2p" and "p2c", as far as `terms` has them.
 
         Args:
-            query, key: as from `queries_keys_values`.
+            query, key: from `queries_keys_values`.
             table: `(rows, hidden)`.
         """
         length = ops.shape(query)[1]
@@ -117,7 +117,7 @@ class DisentangledSelfAttention(ScoredSelfAttention):
         return found
 
     def prepared(self, shared: tuple, training: bool | None) -> tuple:
-        """The table, dropped in training."""
+        """The table, with dropout in training."""
         (table,) = shared
         return (self.table_dropout(table, training=training) if self.position_dropout > 0 else table,)
 
@@ -135,19 +135,19 @@ class DisentangledSelfAttention(ScoredSelfAttention):
         }
 
     def _of_distances(self, name, table, distances):
-        """The projected rows of distances, `(distances, heads, width of a head)`."""
+        """The projected rows of distances, `(distances, heads, head width)`."""
         projected = self._split_heads(kernels.dense(getattr(self, f"{name}_dense"), table[None]))[0]  # (R, D) → (R, H, K)
         rows = ops.convert_to_tensor(rows_of_distances(self.buckets, self.reach))
         return ops.take(projected, ops.take(rows, ops.clip(distances, -self.reach, self.reach) + self.reach), axis=0)
 
 
 def rows_of_distances(buckets: int, reach: int) -> np.ndarray:
-    """The row of every distance from −reach to reach, int32 `(2 · reach + 1,)`; those beyond have the row of the nearest.
+    """The row of every distance from −reach to reach, int32 `(2 · reach + 1,)`; larger distances are clipped.
 
-    Computed once and in float32 on every backend, as the reference does: another precision moves a distance to another bucket.
+    Computed once in float32 on every backend, like the reference: another precision would put some distances into other buckets.
 
     Args:
-        buckets, reach: as for `DisentangledSelfAttention`.
+        buckets, reach: see `DisentangledSelfAttention`.
 
     Example:
 

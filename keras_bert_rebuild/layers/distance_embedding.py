@@ -1,4 +1,4 @@
-"""Sines and cosines of the distances between tokens."""
+"""Sinusoids of the distances between tokens."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ class DistanceEmbedding(keras.layers.Layer):
         vector[d] = [sin(d · s_0), ..., sin(d · s_(D/2−1)), cos(d · s_0), ..., cos(d · s_(D/2−1))]        s_i = 10000^(−2i/D)
 
     Args:
-        reach: the distance from which on all are one; None for none.
+        reach: the distance beyond which distances are clipped; None for no limit.
 
-    Input shape: `(batch, length, hidden)`, of which only the shape is read; `hidden` must be even.
+    Input shape: `(batch, length, hidden)`, of which only the shape is used; `hidden` must be even.
     Output shape: `(2 · length, hidden)`.
     Mask: none.
 

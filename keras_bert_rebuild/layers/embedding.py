@@ -29,23 +29,23 @@ def get_embedding(
     scale: float = 1.0,
     packed: bool = False,
 ) -> tuple[Any, Any]:
-    """Add the vectors of token, segment and position.
+    """Add token, segment and position vectors.
 
     Args:
         inputs: the token and the segment ids first, further inputs are ignored; `[token, padding mask]` instead of the
             token ids gives an explicit mask.
         token_num: size of the vocabulary.
-        pos_num: rows of the position table; 0 for a model whose positions are not added.
+        pos_num: rows of the position table; 0 if positions are not added.
         embed_dim: hidden size.
-        dropout_rate: accepted as in keras_bert; the caller adds the dropout and the norm that follow.
-        trainable: whether the three tables are trained.
-        segment_num: rows of the segment table; 0 for a model without segments, and without their input.
-        pad_id: the token id of padding.
+        dropout_rate: ignored, accepted for keras_bert; the caller adds the dropout and the norm.
+        trainable: whether the three tables are trainable.
+        segment_num: rows of the segment table; 0 for a model without segments and their input.
+        pad_id: the id of the padding token.
         position_offset: row of the first position.
-        initializer: a function without arguments that makes the initializer of a table; None for keras_bert's.
-        sinusoidal: add sines and cosines of the position instead of the rows of a table.
-        scale: factor of the token vectors, before anything is added to them.
-        packed: whether the padding mask numbers the sequences of a row, as `TokenEmbedding` has it.
+        initializer: a function without arguments that returns the initializer of a table; None for keras_bert's.
+        sinusoidal: add sinusoidal positions instead of learned ones.
+        scale: factor applied to the token vectors before anything is added.
+        packed: whether the padding mask has sequence numbers, see `TokenEmbedding`.
 
     Returns:
         The embedded sequence `(batch, length, embed_dim)` and the token table `(token_num, embed_dim)`, for the tied MLM head.

@@ -12,8 +12,8 @@ class Extract(keras.layers.Layer):
 
     Args:
         index: the position; negative counts from the end of the padded sequence.
-        skip_padding: whether it is the first (index 0) or last (index -1) token that is not padding instead, on whichever side
-            padding is. Of a sequence of padding alone it is the first or last position.
+        skip_padding: take the first (index 0) or last (index -1) token that is not padding, on whichever side padding is. In a
+            sequence of padding only, take the first or last position.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: `(batch, hidden)`.
@@ -32,7 +32,7 @@ class Extract(keras.layers.Layer):
         if not self.skip_padding or mask is None:
             return inputs[:, self.index]
         tokens = ops.cast(mask if self.index == 0 else ops.flip(mask, axis=1), "int32")
-        index = ops.cast(ops.argmax(tokens, axis=1), "int32")  # of equal numbers the first
+        index = ops.cast(ops.argmax(tokens, axis=1), "int32")  # the first of equal values
         if self.index == -1:
             index = ops.cast(ops.shape(inputs)[1] - 1, "int32") - index
         return ops.take_along_axis(inputs, index[:, None, None], axis=1)[:, 0]

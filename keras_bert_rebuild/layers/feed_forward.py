@@ -1,4 +1,4 @@
-"""The position-wise feed-forward block."""
+"""The position-wise feed-forward network."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ DENSES = ("gate_dense", "intermediate_dense", "output_dense")
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class FeedForward(CompositeLayer):
-    """Two dense layers, applied to every position in the same way.
+    """Two dense layers, applied to every position independently.
 
         outputs = activation(inputs · W_intermediate + b_intermediate) · W_output + b_output
 
-    With a gate the activation is that of a third layer, and is multiplied with the first:
+    With a gate, the output of the first layer is multiplied by the activation of a third:
 
         outputs = (activation(inputs · W_gate + b_gate) · (inputs · W_intermediate + b_intermediate)) · W_output + b_output
 
@@ -26,14 +26,14 @@ class FeedForward(CompositeLayer):
 
     Args:
         units: intermediate size.
-        activation: between the two layers.
-        use_bias: whether they have biases.
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint: for both,
-            each with an initializer of its own.
+        activation: activation between the two layers.
+        use_bias: whether the layers have biases.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint: for all
+            layers; each gets a copy of the initializer.
         gated: whether there is a gate.
-        output_initializer: of the kernel of `output`; None for `kernel_initializer`.
-        dropout_rate: rate in [0, 1) at which intermediate activations are dropped in training; BERT uses none.
-        use_output_bias: whether the second layer has a bias; None for `use_bias`.
+        output_initializer: initializer of the kernel of `output`; None for `kernel_initializer`.
+        dropout_rate: dropout rate of intermediate activations in training, in [0, 1); 0 in BERT.
+        use_output_bias: whether `output` has a bias; None for `use_bias`.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
@@ -80,7 +80,7 @@ class FeedForward(CompositeLayer):
 
     def call(self, inputs, training=None):
         intermediate = kernels.dense(self.intermediate_dense, inputs)
-        # Only our own functions: any other may hold variables, for which a kernel has no gradient.
+        # Only our own activations: any other may have variables, for which a kernel has no gradient.
         in_kernels = training and self.activation in ACTIVATIONS.values()
         if self.gated:
             gate = kernels.dense(self.gate_dense, inputs)

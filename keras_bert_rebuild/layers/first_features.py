@@ -1,4 +1,4 @@
-"""The first numbers of a vector."""
+"""The first dimensions of a vector (Matryoshka embeddings)."""
 
 from typing import Any
 
@@ -7,17 +7,17 @@ import keras
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class FirstFeatures(keras.layers.Layer):
-    """Cut vectors after `width` numbers: a vector that was trained so is a vector of less precision when cut.
+    """Truncates vectors to `width` dimensions; vectors trained for it remain useful, with less precision.
 
     Args:
-        width: the numbers to leave.
+        width: number of dimensions to keep.
 
     Input shape: `(..., features)`.
     Output shape: `(..., width)`.
     Mask: passed on.
 
     Raises:
-        ValueError: `width` is not from 1 to the width of the input.
+        ValueError: `width` is below 1 or above the width of the input.
 
     Reference: Kusupati et al., 2022, section 3 (https://arxiv.org/abs/2205.13147).
     """
@@ -29,7 +29,7 @@ class FirstFeatures(keras.layers.Layer):
 
     def build(self, input_shape):
         if not 1 <= self.width <= input_shape[-1]:
-            raise ValueError(f"width must be from 1 to {input_shape[-1]}, the numbers of a vector; got {self.width}.")
+            raise ValueError(f"width must be from 1 to {input_shape[-1]}, the width of the input; got {self.width}.")
 
     def call(self, inputs):
         return inputs[..., : self.width]

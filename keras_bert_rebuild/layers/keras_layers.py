@@ -1,4 +1,4 @@
-"""Keras's own layers, each with what BERT needs and Keras's lacks: masks, logits, epsilon, gradients, kernels."""
+"""Keras's layers with what BERT needs in addition: masks, logits, epsilon, gradients, kernels."""
 
 import functools
 from typing import Any
@@ -12,14 +12,14 @@ from keras_bert_rebuild.layers.editable import Editable
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Add(Editable, keras.layers.Add):
-    """Sum of tensors whose mask is the conjunction of the masks that exist.
+    """Sum of tensors; the mask is the conjunction of the masks that exist.
 
-    `keras.layers.Add` drops the mask as soon as one input has none, and token plus segment embedding is such a sum: the padding
+    `keras.layers.Add` drops the mask as soon as one input has none. The sum of token and segment embedding is such a case: padding
     would silently be attended to.
 
-    Input shape: a list of tensors of one shape.
+    Input shape: a list of tensors of the same shape.
     Output shape: that shape.
-    Mask: the logical and of the masks that are not None, with the numbers of sequences if one has them; None while the graph is
+    Mask: the logical and of the masks that are not None, with sequence numbers if one mask has them; None while the graph is
         built, so that it adds no row to the summary.
     """
 
@@ -38,17 +38,17 @@ class Add(Editable, keras.layers.Add):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Dense(keras.layers.Dense):
-    """`keras.layers.Dense` whose activation runs in float32, and which can return its logits.
+    """`keras.layers.Dense` with an activation in float32, which can return its logits.
 
         outputs = activation(logits)        logits = inputs · kernel + bias
 
-    A loss computed from probabilities saturates where a probability rounds to zero, and in bfloat16 it has three digits. So the
-    train step takes the logits, and `predict` still returns probabilities.
+    A loss computed from probabilities saturates when a probability rounds to zero, and in bfloat16 has only three digits. So the
+    train step uses the logits, while `predict` returns probabilities.
 
     Args:
         units: number of outputs.
         activation: applied to the logits, in float32.
-        **kwargs: those of `keras.layers.Dense`.
+        **kwargs: see `keras.layers.Dense`.
 
     Call arguments:
         inputs: `(..., hidden)`.
@@ -56,7 +56,7 @@ class Dense(keras.layers.Dense):
 
     Input shape: `(..., hidden)`.
     Output shape: `(..., units)`, float32.
-    Mask: passed on, without the numbers of sequences, which Keras would take for weights of the labels.
+    Mask: passed on, without sequence numbers, which Keras would use as weights of the labels.
     """
 
     def __init__(self, units: int, activation: Any = "softmax", **kwargs: Any) -> None:
@@ -80,7 +80,7 @@ class Dense(keras.layers.Dense):
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype="float32")
 
     def quantize(self, mode=None, type_check=True, config=None):
-        # Keras refuses subclasses of Dense because they may read the kernel raw; this one does not.
+        # Keras refuses subclasses of Dense because they may read the kernel directly; this one does not.
         super().quantize(mode, type_check=type_check and type(self) is not Dense, config=config)
 
     def get_config(self):
@@ -91,14 +91,14 @@ class Dense(keras.layers.Dense):
 class Dropout(keras.layers.Dropout):
     """`keras.layers.Dropout` with cheaper random bits on TensorFlow and JAX.
 
-        outputs = inputs / (1 - rate) where a number is kept, else 0
+        outputs = inputs / (1 - rate) at retained values, else 0
 
-    On TensorFlow the rate is rounded to a 65,536th, and each replica of a `MirroredStrategy` drops different numbers; in Keras's
-    layer all of them drop the same. On JAX the numbers do not depend on how many devices share the batch.
+    On TensorFlow the rate is rounded to a multiple of 1/65,536, and every replica of a `MirroredStrategy` has its own mask; with
+    Keras's layer all have the same. On JAX the mask does not depend on how many devices share the batch.
 
     Args:
-        rate: the part of the numbers that is dropped in training, in [0, 1).
-        **kwargs: those of `keras.layers.Dropout`.
+        rate: fraction of the values that are dropped in training, in [0, 1).
+        **kwargs: see `keras.layers.Dropout`.
 
     Input shape: any.
     Output shape: the same.
@@ -114,15 +114,15 @@ class Dropout(keras.layers.Dropout):
 
 
 def look_up(table, ids):
-    """`table[ids]`, with an array as the gradient of the table.
+    """`table[ids]` with a dense gradient for the table.
 
-    On TensorFlow the gradient of a look-up in a variable is a list of rows (`tf.IndexedSlices`), the same one several times if it
-    was looked up several times. Keras's optimizers square these parts, and take their norms, where the square of the sum is
-    meant. The gradient of a reshape is an array, and the reshape itself costs nothing.
+    On TensorFlow the gradient of a look-up in a variable is a list of rows (`tf.IndexedSlices`), with duplicates for repeated ids.
+    Keras's optimizers square these rows, and take their norms, before summing duplicates, which is wrong. The gradient of a reshape
+    is dense, and the reshape itself costs nothing.
 
     Args:
         table: `(rows, width)`, a variable or a tensor.
-        ids: whole numbers of any shape.
+        ids: integers of any shape.
 
     Returns:
         `(..., width)`.
@@ -132,7 +132,7 @@ def look_up(table, ids):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Embedding(keras.layers.Embedding):
-    """`keras.layers.Embedding` with an array as the gradient of its table, so that every Keras optimizer updates it correctly.
+    """`keras.layers.Embedding` with a dense gradient for its table, so that every Keras optimizer updates it correctly.
 
     Arguments, shapes and mask are those of `keras.layers.Embedding`.
     """
@@ -141,7 +141,7 @@ class Embedding(keras.layers.Embedding):
         return ops.cast(look_up(self.embeddings, ops.cast(inputs, "int32")), self.compute_dtype)
 
     def quantize(self, mode, type_check=True, config=None):
-        # Keras refuses subclasses of Embedding because they may read the table raw; this one does not.
+        # Keras refuses subclasses of Embedding because they may read the table directly; this one does not.
         super().quantize(mode, type_check=type_check and type(self) is not Embedding, config=config)
 
 
@@ -158,7 +158,7 @@ class LayerNormalization(Editable, keras.layers.LayerNormalization):
 
     Args:
         epsilon: added to the variance; None means the default.
-        **kwargs: those of `keras.layers.LayerNormalization`.
+        **kwargs: see `keras.layers.LayerNormalization`.
 
     Input shape: `(..., hidden)`.
     Output shape: the same.
@@ -180,18 +180,18 @@ class LayerNormalization(Editable, keras.layers.LayerNormalization):
 
 @functools.cache
 def _normalize(axis, epsilon):
-    """The function of inputs, gamma and beta; cached, since each function is compiled once."""
+    """The function of inputs, gamma and beta; cached, since each function object is compiled once."""
     return lambda inputs, gamma, beta: ops.layer_normalization(inputs, gamma, beta, axis, epsilon)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class RMSNormalization(Editable, keras.layers.RMSNormalization):
-    """`keras.layers.RMSNormalization` over the last axis that passes the mask on; Keras's own drops it.
+    """`keras.layers.RMSNormalization` over the last axis that passes on the mask, which Keras's layer drops.
 
         outputs = scale · inputs / √(mean(inputs²) + epsilon)
 
     Args:
-        **kwargs: those of `keras.layers.RMSNormalization`.
+        **kwargs: see `keras.layers.RMSNormalization`.
 
     Input shape: `(..., hidden)`.
     Output shape: the same.

@@ -1,4 +1,4 @@
-"""The mask that leaves only the positions to be predicted."""
+"""A mask of the positions to predict."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Masked(keras.layers.Layer):
-    """Pass the predictions on and mask all but the positions that were chosen for prediction.
+    """Passes predictions on and masks all positions except those selected for prediction.
 
     Args:
         return_masked: also return the resulting mask, as floats of 0 and 1.
@@ -20,14 +20,14 @@ class Masked(keras.layers.Layer):
     """
 
     def __init__(self, return_masked: bool = False, **kwargs: Any) -> None:
-        # Probabilities in float32 must not become bfloat16 on their way out.
+        # Probabilities in float32 must not be cast to bfloat16.
         super().__init__(autocast=False, **kwargs)
         self.return_masked = return_masked
         self.supports_masking = True
 
     def call(self, inputs, mask=None):
         predictions, _ = inputs
-        # A new tensor: the mask is attached to the tensor, and the input keeps its own.
+        # A new tensor, since the mask is attached to the tensor and the input keeps its own.
         outputs = predictions + ops.zeros((), dtype=predictions.dtype)
         if not self.return_masked:
             return outputs

@@ -1,4 +1,4 @@
-"""Self-attention with several heads."""
+"""Multi-head self-attention."""
 
 import functools
 from typing import Any
@@ -16,35 +16,35 @@ PROJECTIONS = ("query", "key", "value", "output")
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MultiHeadSelfAttention(CompositeLayer):
-    """Let every position attend to all positions that are not padding.
+    """Every position attends to all positions that are not padding.
 
         head_h  = softmax(Q_h K_hᵀ / √K) V_h        Q, K, V = inputs · W + b, split into H heads of width K = D / H
         outputs = concat(head_1, ..., head_H) · W_output + b_output
 
-    Goes through `kernels.attention`, so a backend that has a fused kernel uses it: always in inference, and in training unless
-    `attention_dropout` is above 0. Its weights are `query`, `key`, `value` and `output`, each with a `kernel` `(D, D)` and a `bias`
-    `(D,)`; D is H · K on the side of the heads.
+    Computed by `kernels.attention`, which uses the fused kernel of a backend if there is one: always in inference, and in training
+    unless `attention_dropout` is above 0. Its weights are `query`, `key`, `value` and `output`, each with a `kernel` `(D, D)` and a
+    `bias` `(D,)`; in a pruned layer D is H · K on the side of the heads.
 
     Args:
         head_num: number of heads; must divide the hidden size.
-        activation: applied to queries, keys, values and outputs, as keras_bert does; None for BERT.
+        activation: activation of queries, keys, values and outputs, as in keras_bert; None for BERT.
         use_bias: whether the four projections have biases.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint: for the
-            four projections, each with an initializer of its own.
-        history_only: attend only to the position itself and those before it.
-        attention_dropout: rate in [0, 1) at which attention probabilities are dropped in training. keras_bert has none.
-        rotary_theta: base of the rotary positions of queries and keys; None for none.
-        window: tokens on either side that a token attends to; None for all.
-        rotary_factor: what positions are divided by before they rotate.
-        output_initializer: of the kernel of `output`; None for `kernel_initializer`.
-        head_width: width K of a head, if heads were pruned and the others are as wide as they were; None for D / H.
+            four projections; each gets a copy of the initializer.
+        history_only: causal attention: attend only to the position itself and those before it.
+        attention_dropout: dropout rate of attention probabilities in training, in [0, 1). keras_bert has none.
+        rotary_theta: base of the rotary positions of queries and keys; None for no rotary positions.
+        window: how many tokens on either side a token attends to; None for all.
+        rotary_factor: linear scaling factor: positions are divided by it before the rotation.
+        output_initializer: initializer of the kernel of `output`; None for `kernel_initializer`.
+        head_width: width K of a head, for pruned layers, whose heads keep their width; None for D / H.
 
     Call arguments:
         inputs: `(batch, length, hidden)`.
-        mask: `(batch, length)`, False at padding; filled in by Keras. Passed explicitly, also `(batch, 1, length, length)`, True
-            where a query may attend to a key. In packed rows the numbers of sequences, int32 `(batch, length)`, of which a query
-            attends to its own; see `kernels.sequences`.
-        positions: `(batch, length)`, offsets for rotary positions; None counts from 0, in packed rows in every sequence.
+        mask: `(batch, length)`, False at padding; supplied by Keras. If passed explicitly, also `(batch, 1, length, length)`, True
+            where a query may attend to a key. In packed rows sequence numbers, int32 `(batch, length)`: a query attends to its own
+            sequence; see `kernels.sequences`.
+        positions: `(batch, length)`, for rotary positions; None counts from 0, in packed rows in every sequence.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
@@ -102,7 +102,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         self.built = True
 
     def queries_keys_values(self, inputs: Any, positions: Any = None) -> tuple[Any, Any, Any]:
-        """Queries, keys and values, each `(batch, length, heads, width of a head)`, with rotary positions applied."""
+        """Queries, keys and values, each `(batch, length, heads, head width)`, with rotary positions applied."""
         query = self._split_heads(kernels.dense(self.query_dense, inputs))
         key = self._split_heads(kernels.dense(self.key_dense, inputs))
         value = self._split_heads(kernels.dense(self.value_dense, inputs))
@@ -113,20 +113,20 @@ class MultiHeadSelfAttention(CompositeLayer):
         return query, key, value
 
     def divisor(self, width: int) -> float:
-        """What scores of heads of this width are divided by."""
+        """The divisor of the scores for heads of this width."""
         return float(width) ** 0.5
 
     def position_terms(self, query: Any, key: Any, *shared: Any) -> dict[str, Any]:
-        """What is added to queries · keys before the division, `(batch, heads, length, length)` by its name; nothing here.
+        """Terms to add to queries · keys before the division, name to `(batch, heads, length, length)`; empty in this class.
 
         Args:
-            query, key: as from `queries_keys_values`.
-            *shared: what layers share, such as a table of distances `(rows, hidden)`.
+            query, key: from `queries_keys_values`.
+            *shared: values that all blocks read, such as a table of distances `(rows, hidden)`.
         """
         return {}
 
     def visible_keys(self, length: Any) -> Any:
-        """Which keys a query may attend to by their distance, `(length, length)`; None if all of them."""
+        """Which keys a query may attend to by their distance, `(length, length)`; None for all."""
         if not self.history_only and self.window is None:
             return None
         positions = ops.arange(length)
@@ -142,7 +142,7 @@ class MultiHeadSelfAttention(CompositeLayer):
             positions = kernels.positions_in_sequences(mask)
         query, key, value = self.queries_keys_values(inputs, positions)
         if mask is None:
-            # Always pass a mask: Keras's TPU kernel takes a missing one for a causal one.
+            # Always pass a mask: without one, Keras's TPU kernel is causal.
             mask = ops.ones_like(inputs[..., 0], dtype="bool")
         elif len(mask.shape) not in (2, 4):
             raise ValueError(

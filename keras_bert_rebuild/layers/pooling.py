@@ -1,4 +1,4 @@
-"""Pooling over the positions that are not padding."""
+"""Pooling over positions that are not padding."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from keras import ops
 
 
 class _MaskedPool(keras.layers.Layer):
-    """One vector of a sequence. Computed in float32, and given in the layer's own precision."""
+    """Base class: a vector per sequence, computed in float32 and returned in the compute dtype."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -25,10 +25,10 @@ class _MaskedPool(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MaskedGlobalMaxPool1D(_MaskedPool):
-    """The largest value of every feature over the positions that are not padding.
+    """The maximum of every feature over positions that are not padding.
 
-    Computed in float32, with keras_bert's offset of 1e6 for padding: a sequence of nothing but padding gives its own maximum
-    minus 1e6, finite and plainly wrong.
+    Computed in float32, with keras_bert's offset of −1e6 for padding: a sequence of padding only gives its own maximum minus 1e6,
+    which is finite and obviously wrong.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: `(batch, hidden)`.
@@ -48,13 +48,13 @@ def _tokens(values, mask):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MaskedSquareRootPool1D(_MaskedPool):
-    """The sum over the positions that are not padding, divided by the square root of their number.
+    """The sum over positions that are not padding, divided by the square root of their number.
 
         outputs[b] = Σ_i inputs[b, i] / √n
 
     Input shape: `(batch, length, hidden)`.
     Output shape: `(batch, hidden)`.
-    Mask: consumed, the output has none. A sequence of nothing but padding gives 0.
+    Mask: consumed, the output has none. A sequence of padding only gives 0.
 
     Reference: Cer et al., 2018, section 3 (https://arxiv.org/abs/1803.11175); `mean_sqrt_len_tokens` of sentence-transformers.
     """
@@ -67,16 +67,16 @@ class MaskedSquareRootPool1D(_MaskedPool):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MaskedPositionPool1D(_MaskedPool):
-    """The mean over the positions that are not padding, weighted by their number from the first: later tokens have seen more.
+    """The mean over positions that are not padding, weighted by position: later tokens have seen more.
 
         outputs[b] = Σ_i w_i inputs[b, i] / Σ_i w_i,  w_i = first, first + 1, ... from the first position that is not padding
 
     Args:
-        first: the weight of the first position that is not masked: 1, or one more than the tokens that were left out before it.
+        first: the weight of the first position that is not masked: 1, or 1 plus the number of tokens masked before it.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: `(batch, hidden)`.
-    Mask: consumed, the output has none. A sequence of nothing but padding gives 0.
+    Mask: consumed, the output has none. A sequence of padding only gives 0.
 
     Reference: Muennighoff, 2022, section 3.1.2 (https://arxiv.org/abs/2202.08904); `weightedmean` of sentence-transformers.
     """

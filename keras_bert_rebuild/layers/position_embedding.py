@@ -16,24 +16,24 @@ MODES = (MODE_EXPAND, MODE_ADD, MODE_CONCAT)
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PositionEmbedding(keras.layers.Layer):
-    """Give every position of a sequence a learned vector.
+    """Gives every position of a sequence a learned vector.
 
         mode "add":      outputs[b, l] = inputs[b, l] + embeddings[offset + l]
         mode "concat":   outputs[b, l] = inputs[b, l] ‖ embeddings[offset + l]
         mode "expand":   outputs[b, l] = embeddings[clip(inputs[b, l], −input_dim, input_dim) + input_dim]
 
     Args:
-        input_dim: rows of the table; the longest sequence is `offset` shorter. In mode "expand" there are 2 · input_dim + 1 rows.
+        input_dim: rows of the table; the maximum length is `input_dim − offset`. In mode "expand" there are 2 · input_dim + 1 rows.
         output_dim: width of a row; in mode "add" that of the inputs.
         mode: "add", "concat" or "expand"; anything else is an error.
         embeddings_initializer, embeddings_regularizer, embeddings_constraint: for the table.
-        mask_zero: in mode "expand" the position that stands for padding, as in keras-pos-embd: True means 1, 0 means none.
+        mask_zero: in mode "expand" the position used for padding, as in keras-pos-embd: True means 1, 0 means none.
         offset: row of the first position in modes "add" and "concat"; 2 in RoBERTa, 0 in BERT.
 
-    Input shape: `(batch, length, hidden)`; in mode "expand" whole numbers `(batch, length)`.
+    Input shape: `(batch, length, hidden)`; in mode "expand" integers `(batch, length)`.
     Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
-    Mask: passed on unchanged in modes "add" and "concat". If it numbers the sequences of a row (`kernels.sequences`), every
-        sequence begins with the first position.
+    Mask: passed on unchanged in modes "add" and "concat". If it has sequence numbers (`kernels.sequences`), every sequence begins
+        at the first position.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805).
     """
@@ -54,7 +54,7 @@ class PositionEmbedding(keras.layers.Layer):
             raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}.")
         super().__init__(**kwargs)
         if mode == MODE_EXPAND:
-            self.autocast = False  # positions are whole numbers
+            self.autocast = False  # positions are integers
         self.input_dim = input_dim
         self.output_dim = output_dim
         self.mode = mode
@@ -67,13 +67,13 @@ class PositionEmbedding(keras.layers.Layer):
 
     @property
     def max_length(self) -> int:
-        """The longest sequence that the table has rows for."""
+        """Maximum sequence length."""
         return self.input_dim - self.offset
 
     def build(self, input_shape):
         if self.mode == MODE_ADD and input_shape[-1] != self.output_dim:
             raise ValueError(
-                f"{self.name}: in mode 'add' the inputs must be {self.output_dim} wide, as the table is; got {tuple(input_shape)}."
+                f"{self.name}: in mode 'add' inputs must have the width of the table, {self.output_dim}; got {tuple(input_shape)}."
             )
         if self.mode != MODE_EXPAND:
             self._check_length(input_shape[1])
@@ -97,7 +97,7 @@ class PositionEmbedding(keras.layers.Layer):
         if kernels.has_sequences(mask):
             rows = look_up(table, kernels.positions_in_sequences(mask) + self.offset)
             return inputs + rows if self.mode == MODE_ADD else ops.concatenate([inputs, rows], axis=-1)
-        # The reshape changes nothing; a length known only at run time fails here where a short table would be broadcast.
+        # The reshape makes lengths known only at run time fail if they exceed the table, which would otherwise be broadcast.
         rows = ops.reshape(table[self.offset : self.offset + length], (length, self.output_dim))  # (P, D) → (L, D)
         if self.mode == MODE_ADD:
             return inputs + rows
@@ -136,7 +136,7 @@ class PositionEmbedding(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        # The reader of legacy .h5 files takes the string "add" for the function `keras.layers.add`.
+        # The reader of legacy .h5 files mistakes the string "add" for the function `keras.layers.add`.
         return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
 
     def _check_length(self, length):

@@ -1,4 +1,4 @@
-"""The vector from which XLNet's second stream predicts tokens."""
+"""The vector of XLNet's query stream."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ import keras
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class QueryEmbedding(keras.layers.Layer):
-    """Pass the sequence on, and hold the vector that the query stream of XLNet's pretraining has in place of tokens to predict.
+    """Passes the sequence on, and holds the vector that XLNet's query stream has instead of tokens to predict.
 
         outputs = inputs
 
-    The model is the content stream, which every use but that pretraining runs: its outputs do not depend on the vector. Only
-    that pretraining trains it; files of XLNet have it.
+    The model is the content stream, whose outputs do not depend on the vector; only XLNet's pretraining uses and trains it. The
+    layer exists because files of XLNet have the vector.
 
     Args:
-        initializer: of the vector.
-        trained: whether the vector is trained.
+        initializer: initializer of the vector.
+        trained: whether the vector is trainable.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.

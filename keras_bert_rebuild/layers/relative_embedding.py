@@ -1,4 +1,4 @@
-"""The table of distances that the attention layers of a model share."""
+"""The table of distances that all attention layers of a model share."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class RelativeEmbedding(keras.layers.Layer):
-    """A table with a row for every distance, or bucket of distances, between two tokens.
+    """A table with a row for every distance between two tokens, or every bucket of distances.
 
         outputs = embeddings
 
@@ -17,7 +17,7 @@ class RelativeEmbedding(keras.layers.Layer):
         output_dim: width of a row.
         embeddings_initializer: for the table.
 
-    Input shape: any; nothing of the input is read. It gives the layer its place in the graph.
+    Input shape: any; the input is ignored, and only places the layer in the graph.
     Output shape: `(input_dim, output_dim)`.
     Mask: none.
 

@@ -1,4 +1,4 @@
-"""Self-attention that compares contents with contents, with distances and with segments, as Transformer-XL and XLNet do."""
+"""Self-attention with content, position and segment scores, as in Transformer-XL and XLNet."""
 
 from typing import Any
 
@@ -21,23 +21,23 @@ class RelativeSelfAttention(ScoredSelfAttention):
                        content to         content to            content to
                        content            position              segment
 
-        R = sinusoids of the distances · W_R        s_ij = s_same if i and j are of one segment, else s_other
+        R = sinusoids of the distances · W_R        s_ij = s_same if i and j are in the same segment, else s_other
 
     Its weights are those of `MultiHeadSelfAttention`, `position_key` with a `kernel` `(D, D)` and no bias, which is W_R, the biases
     `content_bias`, `position_bias` and `segment_bias` `(D,)`, which are u, v and w, and `segment_embeddings` `(2, D)`, the vectors
-    of the same and of another segment. The paper's program calls them r_w_bias, r_r_bias, r_s_bias and seg_embed.
+    of the same and of another segment. The paper's code calls them r_w_bias, r_r_bias, r_s_bias and seg_embed.
 
-    The scores of all distances, L to −L + 1, are one product, whose rows are shifted into place: no look-up per pair of tokens.
+    The scores of all distances, L to −L + 1, are one product, whose rows are shifted into place without a look-up per pair.
 
     Args:
         head_num: number of heads; must divide the hidden size.
-        use_bias, attention_dropout, **kwargs: those of `MultiHeadSelfAttention`.
+        use_bias, attention_dropout, **kwargs: see `MultiHeadSelfAttention`.
 
     Call arguments:
         inputs: a list of the sequence `(batch, length, hidden)`, the sinusoids of a `DistanceEmbedding` `(2 · length, hidden)` and
-            where segments differ, from a `SegmentDifference`, `(batch, length, length)`.
+            the output of a `SegmentDifference` `(batch, length, length)`.
         mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
-        positions, content: those of XLNet's query stream, see `ScoredSelfAttention`; where segments differ is then
+        positions, content: for XLNet's query stream, see `ScoredSelfAttention`; segment differences are then
             `(batch, slots, length)`.
 
     Input shape: `[(batch, length, hidden), (2 · length, hidden), (batch, length, length)]`.
@@ -59,13 +59,13 @@ class RelativeSelfAttention(ScoredSelfAttention):
         self.segment_embeddings = self._vectors("segment_embeddings", (2, sequence[-1]))
 
     def position_terms(self, query: Any, key: Any, table: Any, differ: Any, positions: Any = None) -> dict[str, Any]:
-        """What is added to queries · keys: the bias of contents, and the terms of positions and of segments.
+        """Terms to add to queries · keys: content bias, positions and segments.
 
         Args:
-            query, key: as from `queries_keys_values`.
+            query, key: from `queries_keys_values`.
             table: the sinusoids, `(2 · length, hidden)`.
-            differ: where segments differ, `(batch, queries, length)`.
-            positions: where the queries are in the text, `(batch, queries)`; None if every token has one.
+            differ: True if query and key are in different segments, `(batch, queries, length)`.
+            positions: positions of the queries in the text, `(batch, queries)`; None if every token is a query.
         """
         content, position, segment = (self._by_heads(getattr(self, name), query.dtype) for name in RELATIVE_BIASES)
         contents = ops.einsum("hk,bshk->bhs", content, key)[:, :, None, :]
@@ -87,6 +87,6 @@ class RelativeSelfAttention(ScoredSelfAttention):
         return self.add_weight(shape=shape, initializer=initializer, name=name)
 
     def _by_heads(self, vectors, dtype):
-        """`(..., D)` to `(..., heads, width of a head)`."""
+        """`(..., D)` to `(..., heads, head width)`."""
         vectors = ops.cast(ops.convert_to_tensor(vectors), dtype)
         return ops.reshape(vectors, (*vectors.shape[:-1], self.head_num, vectors.shape[-1] // self.head_num))

@@ -1,4 +1,4 @@
-"""A dense layer with a connection around it."""
+"""A dense layer with a residual connection."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ class ResidualDense(keras.layers.Layer):
 
     Args:
         units: number of outputs.
-        activation: of the dense layer; None for none.
+        activation: activation of the dense layer; None for none.
         use_bias: whether the dense layer has a bias.
-        kernel_initializer: of both kernels.
+        kernel_initializer: initializer of both kernels.
 
     Input shape: `(..., features)`.
     Output shape: `(..., units)`.
@@ -49,7 +49,7 @@ class ResidualDense(keras.layers.Layer):
         self.built = True
 
     def _dense(self, name, width, activation, use_bias):
-        # A layer that is loaded as frozen is frozen before it has sub-layers, and one initializer would give equal values twice.
+        # A layer may be frozen before it has sub-layers; and one initializer instance would give equal values twice.
         initializer = self.kernel_initializer.clone()
         options = {"use_bias": use_bias, "kernel_initializer": initializer, "trainable": self.trainable, "name": name}
         dense = keras.layers.Dense(self.units, activation, dtype=self.dtype_policy, **options)

@@ -1,4 +1,4 @@
-"""Self-attention whose scores are sums of several terms, which no fused kernel computes."""
+"""Self-attention whose scores are sums of several terms, which no fused kernel supports."""
 
 import functools
 from typing import Any
@@ -10,18 +10,18 @@ from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAtt
 
 
 class ScoredSelfAttention(MultiHeadSelfAttention):
-    """`MultiHeadSelfAttention` that adds its `position_terms` to the products of queries and keys. Abstract.
+    """Abstract `MultiHeadSelfAttention` that adds its `position_terms` to the products of queries and keys.
 
     Call arguments:
-        inputs: a list of the sequence `(batch, length, hidden)` and the further arguments of `position_terms`.
-        mask: `(batch, length)`, also the numbers of sequences, or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
-        positions: `(batch, slots)`, where the queries are in `content`; not read without it, since only distances count.
+        inputs: a list of the sequence `(batch, length, hidden)` and further arguments of `position_terms`.
+        mask: `(batch, length)`, or sequence numbers, or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
+        positions: `(batch, slots)`, positions of the queries in `content`; ignored without `content`, since only distances count.
         content: `(batch, length, hidden)`, the sequence of keys and values if it is not that of the queries; the mask is then
-            `(batch, 1, slots, length)`. Only `RelativeSelfAttention` has it.
+            `(batch, 1, slots, length)`. Only for `RelativeSelfAttention`.
     """
 
     def prepared(self, shared: tuple, training: bool | None) -> tuple:
-        """What `position_terms` reads besides queries and keys, in training."""
+        """What `position_terms` reads besides queries and keys; in training with dropout."""
         return shared
 
     def call(self, inputs, mask=None, training=None, positions=None, content=None):
@@ -39,7 +39,7 @@ class ScoredSelfAttention(MultiHeadSelfAttention):
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         if mask is not None:
             scores = ops.where(kernels.visible_pairs(mask), scores, -1e30)
-        # Keras warns of a softmax over one key, which a text of one token has.
+        # Keras warns about softmax over one key, which texts of one token have.
         probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
         probabilities = ops.cast(probabilities, query.dtype)
         if self.attention_dropout > 0:
@@ -49,20 +49,20 @@ class ScoredSelfAttention(MultiHeadSelfAttention):
 
     def compute_mask(self, inputs, mask=None):
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-        return None if mask is None or len(mask.shape) == 4 else mask  # of pairs of tokens, not of tokens
+        return None if mask is None or len(mask.shape) == 4 else mask  # a mask of pairs is not one of tokens
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape[0])
 
 
 def shifted(scores: Any) -> Any:
-    """Column L − i + j of row i in column j: `(batch, heads, L, L + S)` to `(batch, heads, L, S)`.
+    """Relative shift: output (i, j) is column L − i + j of row i, `(batch, heads, L, L + S)` to `(batch, heads, L, S)`.
 
-    The columns of a row are one position further left than those of the row before, so without the first L numbers, rows of
-    L + S − 1 begin with them.
+    Each row is shifted one column further left than the previous one, which a reshape does: without the first L values, rows of
+    L + S − 1 values start at the right column.
 
     Args:
-        scores: those of L queries with the distances S to −L + 1.
+        scores: scores of L queries with the distances S to −L + 1.
     """
     batch, heads, length, columns = ops.shape(scores)
     flat = ops.reshape(scores, (batch, heads, length * columns))[:, :, length:]
@@ -70,11 +70,11 @@ def shifted(scores: Any) -> Any:
 
 
 def shifted_to(scores: Any, positions: Any) -> Any:
-    """Column L − i + j of the row of the query at i in column j: `(batch, heads, queries, 2 · L)` to `(batch, heads, queries, L)`.
+    """Relative shift for queries at positions i: output j is column L − i + j; `(batch, heads, queries, 2 · L)` to `(..., L)`.
 
     Args:
-        scores: those of some queries with the distances L to −L + 1.
-        positions: where the queries are, `(batch, queries)`.
+        scores: scores of the queries with the distances L to −L + 1.
+        positions: positions of the queries, `(batch, queries)`.
     """
     length = ops.shape(scores)[-1] // 2
     columns = length - ops.cast(positions, "int32")[:, :, None] + ops.arange(length, dtype="int32")

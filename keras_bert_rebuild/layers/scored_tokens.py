@@ -1,4 +1,4 @@
-"""The vectors of tokens that are compared; those of others are zeros."""
+"""Token vectors for late interaction; those of tokens that are not compared are zeroed."""
 
 import keras
 from keras import ops
@@ -6,9 +6,9 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ScoredTokens(keras.layers.Layer):
-    """Vectors of tokens, and zeros where a token is not to be compared, such as padding and punctuation.
+    """Token vectors, zeroed at tokens that are not compared, such as padding and punctuation.
 
-    Input shape: a list of vectors `(batch, length, width)` and numbers `(batch, length)`, 0 where a token is not compared.
+    Input shape: a list of vectors `(batch, length, width)` and numbers `(batch, length)`, 0 at tokens that are not compared.
     Output shape: `(batch, length, width)`.
     Mask: consumed, the output has none.
     """

@@ -1,4 +1,4 @@
-"""Which tokens are of different segments."""
+"""Which pairs of tokens are in different segments."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class SegmentDifference(keras.layers.Layer):
-    """Where the segments of two tokens differ: `outputs[b, i, j] = inputs[b, i] ≠ inputs[b, j]`.
+    """True for pairs of tokens in different segments: `outputs[b, i, j] = inputs[b, i] ≠ inputs[b, j]`.
 
-    Only that is read of segments, so their numbers have no meaning, and a text may have any number of them.
+    Segment ids are only compared, so their values have no meaning, and a text may have any number of segments.
 
     Input shape: segment ids `(batch, length)`.
     Output shape: `(batch, length, length)`, bool.

@@ -1,4 +1,4 @@
-"""Sines and cosines of positions: the vectors of the Transformer, and rotary positions, which turn queries and keys."""
+"""Sinusoidal positions of the Transformer, and rotary positions, which rotate queries and keys."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from keras_bert_rebuild.layers.position_embedding import MODE_ADD, MODE_CONCAT, 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class TrigPosEmbedding(keras.layers.Layer):
-    """Give every position a fixed vector: the sine in even channels, the cosine in odd ones.
+    """Gives every position a fixed vector: sines in even channels, cosines in odd ones.
 
         vector[p, 2i] = sin(p / 10000^(2i/D))        vector[p, 2i + 1] = cos(p / 10000^(2i/D))
 
@@ -22,12 +22,12 @@ class TrigPosEmbedding(keras.layers.Layer):
 
     Input shape: `(batch, length, hidden)`; in mode "expand" positions `(batch, length)`.
     Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
-    Mask: passed on unchanged. If it numbers the sequences of a row (`kernels.sequences`), every sequence begins with position 0.
+    Mask: passed on unchanged. If it has sequence numbers (`kernels.sequences`), every sequence begins at position 0.
 
     Reference: Vaswani et al., 2017, section 3.5 (https://arxiv.org/abs/1706.03762).
     """
 
-    max_length = None  # positions are computed, so that a sequence may have any length
+    max_length = None  # positions are computed, so a sequence may have any length
     offset = 0
 
     def __init__(self, mode: str = MODE_ADD, output_dim: int | None = None, **kwargs: Any) -> None:
@@ -37,7 +37,7 @@ class TrigPosEmbedding(keras.layers.Layer):
             raise ValueError(f"output_dim must be an even number in mode {mode!r}; got {output_dim}.")
         super().__init__(**kwargs)
         if mode == MODE_EXPAND:
-            self.autocast = False  # positions are whole numbers
+            self.autocast = False  # positions are integers
         self.mode = mode
         self.output_dim = output_dim
         self.supports_masking = True
@@ -67,7 +67,7 @@ class TrigPosEmbedding(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        # The reader of legacy .h5 files takes the string "add" for the function `keras.layers.add`.
+        # The reader of legacy .h5 files mistakes the string "add" for the function `keras.layers.add`.
         return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
 
     def _vectors(self, positions, width):
@@ -77,18 +77,18 @@ class TrigPosEmbedding(keras.layers.Layer):
 
 def speeds(width):
     """The angle per position of every channel, 10000^(-2i / width) for channels 2i and 2i + 1, float32 `(width,)`."""
-    # Rounded once from float64: a backend's own powers would differ in the last bit, and a far position multiplies that.
+    # Computed in float64 and rounded once: powers of backends differ in the last bit, which distant positions amplify.
     return (10000.0 ** -(np.arange(width) // 2 * 2 / width)).astype("float32")
 
 
 def angles(positions, width, theta, factor=1.0):
-    """The cosines and sines of the rotation of heads, float32 `(..., length, 1, width)`.
+    """The cosines and sines of the rotation, float32 `(..., length, 1, width)`.
 
     Args:
-        positions: of the tokens, `(length,)` or `(batch, length)`.
-        width: of a head, even.
+        positions: positions of the tokens, `(length,)` or `(batch, length)`.
+        width: width of a head, even.
         theta: pair i rotates by theta^(-2i / width) per position.
-        factor: what positions are divided by.
+        factor: linear scaling factor: positions are divided by it.
     """
     frequencies = np.float32(theta) ** -(np.arange(0, width, 2, dtype="float32") / width) / np.float32(factor)
     phases = ops.expand_dims(ops.cast(positions, "float32"), -1) * ops.convert_to_tensor(frequencies)
@@ -97,7 +97,7 @@ def angles(positions, width, theta, factor=1.0):
 
 
 def rotate(x, cosines, sines):
-    """Heads `(batch, length, heads, width)`, rotated in float32: number i and number i + width / 2 are a pair.
+    """Heads `(batch, length, heads, width)`, rotated in float32; features i and i + width / 2 are a pair.
 
     Reference: Su et al., 2021, section 3.2.2 (https://arxiv.org/abs/2104.09864), with the halves of a head as pairs.
     """

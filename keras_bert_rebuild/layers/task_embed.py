@@ -10,13 +10,13 @@ from keras_bert_rebuild.layers.keras_layers import look_up
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class TaskEmbedding(keras.layers.Layer):
-    """Add the vector of a task to every vector of a sequence: `outputs[b, l] = inputs[b, l] + embeddings[task[b]]`.
+    """Adds the vector of a task to every position: `outputs[b, l] = inputs[b, l] + embeddings[task[b]]`.
 
     Args:
         input_dim: number of tasks.
         output_dim: hidden size.
         embeddings_initializer, embeddings_regularizer, embeddings_constraint: for the table.
-        mask_zero: task 0 adds nothing. It is not a mask of positions.
+        mask_zero: task 0 adds nothing. This does not mask positions.
 
     Input shape: a list of `(batch, length, hidden)` and task ids `(batch, 1)` or `(batch, length)`.
     Output shape: `(batch, length, hidden)`.

@@ -1,4 +1,4 @@
-"""Token vectors, together with the table they come from, and the output layer over the vocabulary that is tied to it."""
+"""Token vectors and their table, and the output layer over the vocabulary that is tied to it."""
 
 from typing import Any
 
@@ -11,27 +11,27 @@ from keras_bert_rebuild.layers.keras_layers import Embedding
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class TokenEmbedding(Editable, Embedding):
-    """Look up the vector of every token and return the whole table for the tied output layer.
+    """Looks up the vector of every token and also returns the whole table, for the tied output layer.
 
         outputs[0][b, l] = embeddings[inputs[b, l]]        outputs[1] = embeddings
 
-    An id outside the table gives NaN. Without this, the backends would silently return another row (a negative id counts from the
-    end, compiled code takes the last row).
+    An id outside the table gives NaN; otherwise the backends would silently return another row (a negative id counts from the end,
+    compiled code takes the last row).
 
     Args:
         input_dim: size of the vocabulary.
         output_dim: hidden size.
-        mask_zero: whether `pad_id` is padding; has no effect where an explicit mask is given.
-        pad_id: the id of padding.
-        packed: whether the second input numbers the sequences of a row, as in `kernels.sequences`, and not only marks padding.
-        **kwargs: those of `keras.layers.Embedding`.
+        mask_zero: whether `pad_id` is masked; has no effect with an explicit mask.
+        pad_id: the id of the padding token.
+        packed: whether the second input has sequence numbers, see `kernels.sequences`, not just a padding mask.
+        **kwargs: see `keras.layers.Embedding`.
 
-    Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, nonzero at real tokens; with
-        `packed` one more than the column in which the sequence of the token begins.
+    Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, nonzero at tokens; with `packed`
+        the column, from 1, in which the sequence of each token begins.
     Output shape: a list of `(batch, length, output_dim)` and `(input_dim, output_dim)`.
-    Mask: the explicit one (with `packed` the numbers, int32), else ids ≠ `pad_id` with `mask_zero`, for the first output; none for
-        the second. While the graph is built it is None, since recorded masks would become rows of the summary; Functional models
-        fill it in when they run.
+    Mask: for the first output the explicit mask (with `packed` the sequence numbers, int32), or ids ≠ `pad_id` with `mask_zero`;
+        none for the second output. None while the graph is built, since recorded masks would become rows of the summary;
+        Functional models supply it when they run.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Press and Wolf, 2017, for the tied table.
     """
@@ -48,7 +48,7 @@ class TokenEmbedding(Editable, Embedding):
         return self._look_up(inputs, super().call, ops.cast(ops.convert_to_tensor(self.embeddings), self.compute_dtype))
 
     def quantized_call(self, inputs):
-        # The dequantised table is the look-up of every row.
+        # A look-up of every row gives the dequantised table.
         return self._look_up(inputs, super().quantized_call, super().quantized_call(ops.arange(self.input_dim, dtype="int32")))
 
     def compute_mask(self, inputs, mask=None):
@@ -69,7 +69,7 @@ class TokenEmbedding(Editable, Embedding):
         return [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in self.compute_output_shape(ids.shape)]
 
     def quantize(self, mode=None, type_check=True, config=None):
-        # Keras refuses subclasses of Embedding because they may read the table raw; this one does not.
+        # Keras refuses subclasses of Embedding because they may read the table directly; this one does not.
         super().quantize(mode, type_check=type_check and type(self) is not TokenEmbedding, config=config)
 
     def get_config(self):
@@ -94,12 +94,12 @@ class EmbeddingSimilarity(keras.layers.Layer):
 
         outputs = softmax(logits)        logits = features · embeddingsᵀ + bias
 
-    Logits and softmax are float32 whatever the dtype policy; the product is taken in the compute dtype.
+    Logits and softmax are float32 under every dtype policy; the product uses the compute dtype.
 
     Args:
         initializer, regularizer, constraint: for the bias.
-        use_bias: whether there is one.
-        stop_gradient: stop the gradient of the output layer before the embedding table.
+        use_bias: whether there is a bias.
+        stop_gradient: stop the gradient from the output layer to the embedding table.
 
     Call arguments:
         inputs: the features and the token table.
@@ -107,7 +107,7 @@ class EmbeddingSimilarity(keras.layers.Layer):
 
     Input shape: a list of features `(..., hidden)` and the token table `(vocabulary, hidden)`.
     Output shape: `(..., vocabulary)`, float32.
-    Mask: that of the features, if they have one.
+    Mask: the mask of the features, if they have one.
 
     Reference: Press and Wolf, 2017 (https://arxiv.org/abs/1608.05859); `get_masked_lm_output` of google-research/bert.
     """
@@ -145,7 +145,7 @@ class EmbeddingSimilarity(keras.layers.Layer):
         features, embeddings = inputs
         if self.stop_gradient:
             embeddings = ops.stop_gradient(embeddings)
-        # Not a product with the transposed table, of which TensorFlow would make a copy.
+        # Not `features @ transpose(table)`, for which TensorFlow would copy the table.
         flat = ops.einsum("nd,vd->nv", ops.reshape(features, (-1, features.shape[-1])), embeddings)
         logits = ops.cast(ops.reshape(flat, (*ops.shape(features)[:-1], embeddings.shape[0])), "float32")
         if self.use_bias:

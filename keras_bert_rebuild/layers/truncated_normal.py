@@ -1,6 +1,6 @@
-"""BERT's initializer, which costs nothing where a checkpoint is about to overwrite its values.
+"""BERT's initializer, which draws nothing if a checkpoint is about to overwrite its values.
 
-Initial weights that depend on a seed and the path of their variable alone, the same on every backend.
+Also initial values that depend only on a seed and the path of the variable, the same on every backend.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ _SKIPPED = threading.local()
 
 @contextlib.contextmanager
 def skipped_initialization(values):
-    """Let no `TruncatedNormal` of this thread draw numbers: drawing 110 million takes longer than reading them.
+    """In this thread, let no `TruncatedNormal` draw numbers: drawing 110 million takes longer than reading them.
 
     Args:
-        values: returns what to use instead, given a shape and the name of a dtype.
+        values: a function of a shape and the name of a dtype that returns the values to use instead.
     """
     before = getattr(_SKIPPED, "values", None)
     _SKIPPED.values = values
@@ -32,7 +32,7 @@ def skipped_initialization(values):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class TruncatedNormal(keras.initializers.TruncatedNormal):
-    """`keras.initializers.TruncatedNormal` with BERT's deviation of 0.02, and no values inside `skipped_initialization`.
+    """`keras.initializers.TruncatedNormal` with BERT's standard deviation of 0.02; draws nothing inside `skipped_initialization`.
 
     Reference: `create_initializer` of google-research/bert.
     """
@@ -52,8 +52,8 @@ def drawn_by_name(variable, seed, draw):
 
     Args:
         variable: a built Keras variable.
-        seed: a whole number of at least 0.
-        draw: a function of a NumPy generator and a shape that gives an array.
+        seed: an integer of at least 0.
+        draw: a function of a NumPy generator and a shape that returns an array.
 
     Returns:
         A float32 array of the shape of the variable.

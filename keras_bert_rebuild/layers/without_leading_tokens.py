@@ -1,4 +1,4 @@
-"""Tokens at the beginning of a sequence that the layers behind leave out, as they do padding."""
+"""Mask leading tokens, such as those of a prompt, for later layers."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class WithoutLeadingTokens(keras.layers.Layer):
-    """Pass a sequence on and mask its first tokens, such as those of a prompt that is not to be pooled.
+    """Passes a sequence on and masks its first tokens, such as those of a prompt that is not pooled.
 
     Args:
-        count: tokens to mask, from the first that is not padding.
+        count: number of tokens to mask, from the first that is not padding.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: that of the input.
@@ -26,7 +26,7 @@ class WithoutLeadingTokens(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, inputs, mask=None):
-        # A new tensor: the mask is attached to the tensor, and the input keeps its own.
+        # A new tensor, since the mask is attached to the tensor and the input keeps its own.
         return inputs + ops.zeros((), dtype=inputs.dtype)
 
     def compute_mask(self, inputs, mask=None):

@@ -1,4 +1,4 @@
-"""Load checkpoints of every format into models, and save models."""
+"""Load checkpoints of all formats into models, and save models."""
 
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.keras_bert_loaders import (

@@ -1,4 +1,4 @@
-"""`BertConfig` from the config files of other libraries, and back: everything is converted, or what cannot be is listed."""
+"""`BertConfig` from and to config files of other libraries: everything is converted, or what cannot be is listed."""
 
 from pathlib import Path
 
@@ -7,16 +7,16 @@ from keras_bert_rebuild.families import FAMILIES, activations, bert, googles, hu
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 
-# Fields that do not change what a trained model computes, so a format need not represent them.
+# Fields that do not affect the outputs of a trained model, so a format need not represent them.
 WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family", "crf", "dropout_before_pooler")
 
-# Google's bert_config.json has the same keys as Hugging Face's, without those below, whose values are fixed in its code.
+# Keys of Hugging Face that Google's bert_config.json lacks, because their values are fixed in Google's code.
 GOOGLE_CONFIG = tuple(row for row in bert.CONFIG if row[0] not in ("classifier_dropout", "layer_norm_eps", "pad_token_id"))
 
-# Fields whose values in files are other libraries' names of activations.
+# Fields whose values in files are activation names of other libraries.
 ACTIVATIONS = ("hidden_act", "mlm_act", "pooler_act", "conv_act")
 
-# Without these no model can be built.
+# Required keys, without which no model can be built.
 GOOGLE_REQUIRED = (
     "vocab_size",
     "max_position_embeddings",
@@ -32,7 +32,7 @@ def read_json(path, what):
     """The dictionary in a JSON file.
 
     Raises:
-        ValueError: there is no such file, or it holds something else.
+        ValueError: the file does not exist, or has something else.
     """
     path = Path(path)
     if not path.exists():
@@ -62,7 +62,7 @@ def config_to_google(config):
     """The dictionary for `bert_config.json`.
 
     Raises:
-        ValueError: the file cannot represent a value of the config, with which Google's code would compute something else.
+        ValueError: the file cannot represent a value of the config, so Google's code would compute something else.
     """
     values = _values(config, GOOGLE_CONFIG, activations.GOOGLE)
     if config.initializer_range is None:
@@ -72,16 +72,16 @@ def config_to_google(config):
 
 
 def config_from_huggingface(values, where="config.json"):
-    """The config in a `config.json` of Hugging Face.
+    """The config in a Hugging Face `config.json`.
 
     Args:
         values: the dictionary in the file.
         where: the file, for errors.
 
     Raises:
-        ValueError: an unknown family or activation, or a value that means another architecture.
+        ValueError: an unknown family or activation, or a value that describes another architecture.
     """
-    # Files of 2019 do not name the family; there was only one.
+    # Files of 2019 do not name the family; there was only BERT.
     family = values.get("model_type", "bert")
     if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r:.80}.")
@@ -90,21 +90,19 @@ def config_from_huggingface(values, where="config.json"):
     _check_fixed(module, values, where)
     defaults = {"family": family, **module.DEFAULTS, **module.CLASS_DEFAULTS[family]}
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
-    defaults["crf"] = (
-        values.get("crf") is True
-    )  # our own key: transformers has no such head, and preserves keys that it does not know
+    defaults["crf"] = values.get("crf") is True  # our own key: transformers has no such head, and preserves unknown keys
     defaults["pruned_heads"] = values.get("pruned_heads") or ()
     config = _config(defaults, (*module.ALIASES, *module.CONFIG), activations.HUGGINGFACE, values, where)
     return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
 
 
 def config_to_huggingface(config, heads=(), dtype="float32"):
-    """The dictionary for Hugging Face's `config.json`.
+    """The dictionary for a Hugging Face `config.json`.
 
     Args:
         config: a `BertConfig`.
-        heads: the heads of the model, for the name of the class.
-        dtype: of the weights in the file.
+        heads: the heads of the model, which determine the name of the class.
+        dtype: dtype of the weights in the file.
 
     Raises:
         ValueError: the file cannot represent a value of the config, or no class has these heads.
@@ -136,7 +134,7 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
 
 
 def heads_of_class(values):
-    """The heads of the class that a `config.json` names, or None if it names no known class."""
+    """The heads of the class named in a `config.json`, or None for an unknown or missing class."""
     module = FAMILIES[values.get("model_type", "bert")]
     names = values.get("architectures")
     for name in names if isinstance(names, list) else ():
@@ -154,11 +152,11 @@ def _class_suffix(module, heads):
         if set(of_class) == set(heads):
             return suffix
     classes = "; ".join(" and ".join(of_class) or "none" for of_class in known)
-    raise ValueError(f"expected the heads of one class of Hugging Face ({classes}); got {', '.join(heads)}.")
+    raise ValueError(f"expected the heads of one Hugging Face class ({classes}); got {', '.join(heads)}.")
 
 
 def _check_fixed(module, values, where):
-    """Refuse values of a file that mean another architecture."""
+    """Refuse values in a file that describe another architecture."""
     other = [(key, fixed) for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
@@ -175,7 +173,7 @@ def _config(defaults, keys, activation_names, values, where):
             fields[field] = values[key]
     for name in ACTIVATIONS:
         if fields.get(name) is not None and not isinstance(fields[name], str):
-            # Keras would create the object that a dictionary names.
+            # A dictionary would let Keras create an arbitrary object.
             raise ValueError(f"{where}: {name} must be the name of an activation; got {fields[name]!r:.80}.")
         if isinstance(fields.get(name), str) and any(values.get(key) is not None for field, key in keys if field == name):
             fields[name] = _our_activation(fields[name], activation_names, where)
@@ -187,7 +185,7 @@ def _config(defaults, keys, activation_names, values, where):
 
 
 def check_heads_divide(config, where):
-    """The config of a file, if its heads divide the width; `get_model` raises keras_bert's IndexError instead."""
+    """The config of a file, if the number of heads divides the width; otherwise `get_model` would raise keras_bert's IndexError."""
     width, heads = config.hidden_size, config.num_attention_heads
     if width % heads:
         raise ValueError(f"{where}: num_attention_heads must divide hidden_size={width}; got {heads}.")

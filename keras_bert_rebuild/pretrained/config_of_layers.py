@@ -1,4 +1,4 @@
-"""The config that layers were made from, live or in a file: the one inverse of `BertConfig.encoder()`."""
+"""The config of layers, live or in a file: the inverse of `BertConfig.encoder()`."""
 
 import keras
 
@@ -8,8 +8,8 @@ from keras_bert_rebuild.models.encoder_blocks import HALVES
 from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.pretrained.config_files import check_heads_divide
 
-# Field of the config, the layer that has it, {n} for the number of the first block, what the layer calls it, and what holds where
-# layer or setting is not there.
+# Field of the config, the layer that has it ({n} is the number of the first block), the name of the setting there, and the value if
+# the layer or setting is missing.
 NEEDED = object()
 FIELDS = (
     ("vocab_size", "Embedding-Token", "input_dim", NEEDED),
@@ -28,7 +28,7 @@ FIELDS = (
     ("adapter_size", "Encoder-{n}-FeedForward-Adapter", "units", 0),
 )
 
-# Settings of the layers of a block that `BertConfig` has no field for, and what BERT has.
+# Settings of block layers that `BertConfig` has no field for, and their values in BERT.
 FIXED = (
     ("use_bias", True),
     ("gated", False),
@@ -39,33 +39,33 @@ FIXED = (
     ("center", True),
 )
 
-# What keras_bert called its two forms of gelu in 0.66 to 0.70.
+# Names of keras_bert's two forms of gelu in 0.66 to 0.70.
 OLD_ACTIVATIONS = {"gelu_tensorflow": "gelu_erf", "gelu_fallback": "gelu"}
 
 
 def config_of_layers(encoder):
-    """The config of a model that was put together by hand; names of labels are not looked for.
+    """The config of a model assembled by hand; label names are not recovered.
 
     Args:
-        encoder: as from `find_encoder`.
+        encoder: from `find_encoder`.
 
     Raises:
-        ValueError: a block is not whole, as in a model that ends within one, or not like BERT's.
+        ValueError: a block is incomplete, as in a model that ends within a block, or differs from BERT's.
     """
     layers = {name: vars(layer) for name, layer in encoder.layers.items()}
     numbers = sorted(set(encoder.blocks))
     needed = [f"Encoder-{n}-{half}{end}" for n in numbers for half in HALVES for end in ("", "-Norm")]
     missing = [name for name in ("Embedding-Position", *needed) if name not in layers]
     if missing:
-        raise ValueError(f"the model must have a position table and whole encoder blocks; {', '.join(missing)} is missing.")
+        raise ValueError(f"the model must have a position table and complete encoder blocks; {', '.join(missing)} is missing.")
     if "Embedding-Norm" not in layers or "input_dim" not in layers["Embedding-Position"]:
-        raise ValueError("a model without a config must have BERT's layers: a table of positions, and Embedding-Norm.")
+        raise ValueError("a model without a config must have BERT's layers: a position table and Embedding-Norm.")
     for name in needed:
         for setting, value in FIXED:
             if layers[name].get(setting, value) != value:
                 raise ValueError(f"a model without a config must have BERT's layers; {name} has {setting}={layers[name][setting]}.")
     fields = _fields(layers, len(encoder.blocks), numbers[0])
-    words = {function: word for word, function in ACTIVATIONS.items()}  # what has no word stays a function
+    words = {function: word for word, function in ACTIVATIONS.items()}  # a function without a name stays a function
     acts = {field: words.get(fields[field], fields[field]) for field in ("hidden_act", "attention_act")}
     heads = [encoder.layers[name] for name in ("Classification", "Token-Classification") if name in layers]
     return BertConfig(
@@ -77,10 +77,10 @@ def config_of_layers(encoder):
 
 
 def config_from_keras_2(model_config, where):
-    """The `BertConfig` of a model that keras_bert saved whole.
+    """The `BertConfig` of a whole model saved by keras_bert.
 
     Args:
-        model_config: the architecture as Keras 2 writes it into an .h5 file.
+        model_config: the architecture in an .h5 file, as Keras 2 writes it.
         where: the file, for errors.
 
     Raises:
@@ -93,7 +93,7 @@ def config_from_keras_2(model_config, where):
         raise ValueError(f"{where} is not a model of keras_bert: {error} is missing from its layers.") from None
     for field in ("hidden_act", "attention_act"):
         if fields[field] is not None and not isinstance(fields[field], str):
-            # Keras would make an object of what its dictionary names.
+            # A dictionary would let Keras create an arbitrary object.
             raise ValueError(f"{where}: {field} must be the name of an activation; got {fields[field]!r:.80}.")
         fields[field] = OLD_ACTIVATIONS.get(fields[field], fields[field])
     try:
@@ -104,7 +104,7 @@ def config_from_keras_2(model_config, where):
 
 
 def _fields(layers, runs, number=1):
-    """Fields of the config from the settings of layers, by name; `runs` blocks run, the first of which has this number."""
+    """Fields of the config from layers by name; `runs` blocks, the first of which has the given number."""
     fields = {"num_hidden_layers": runs}
     for field, layer, name, otherwise in FIELDS:
         layer = layer.format(n=number)
@@ -117,7 +117,7 @@ def _fields(layers, runs, number=1):
 
 
 def _all_layers(model_config):
-    """The layers of a model and of the models that are layers of it, whatever they are nested in."""
+    """The layers of a model and of all models nested in it."""
     found, waiting = [], [model_config]
     while waiting:
         config = waiting.pop()["config"]

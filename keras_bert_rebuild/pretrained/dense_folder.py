@@ -1,4 +1,4 @@
-"""A folder of sentence-transformers that gives a vector for a text, as the settings of a `SentenceEmbedder`."""
+"""A sentence-transformers folder for text vectors, as the settings of a `SentenceEmbedder`."""
 
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
     longest_text,
 )
 
-# What compares vectors there and here.
+# Name of a similarity measure in the folder to ours.
 MEASURES = {None: "cosine", "cosine": "cosine", "dot": "dot", "dot_product": "dot"}
 
 
 def dense_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], bool]:
-    """The settings of a `SentenceEmbedder`, and whether texts are lower-cased whatever the tokenizer does.
+    """The settings of a `SentenceEmbedder`, and whether texts are lower-cased whatever the tokenizer's settings.
 
     Args:
         path: the folder.
@@ -64,10 +64,10 @@ def dense_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], b
 
 
 def read_poolings(file: Path) -> tuple[tuple[str, ...], bool]:
-    """The poolings of a `Pooling` in order, and whether the tokens of a prompt are pooled, too.
+    """The poolings of a `Pooling` module in order, and whether the tokens of a prompt are pooled, too.
 
     Raises:
-        ValueError: a pooling is unknown or there twice.
+        ValueError: a pooling is unknown or occurs twice.
     """
     values = read_json(file, "the pooling of sentence-transformers")
     ours = {theirs: name for name, (_, theirs) in POOLING_NAMES.items()}

@@ -1,4 +1,4 @@
-"""The checkpoint at a path, recognised by its contents."""
+"""Recognise the checkpoint at a path by its contents."""
 
 import math
 import re
@@ -20,11 +20,11 @@ from keras_bert_rebuild.pretrained.config_files import config_from_google, confi
 from keras_bert_rebuild.pretrained.config_of_layers import config_from_keras_2
 from keras_bert_rebuild.pretrained.keras_file import check_keras_file
 
-# The format in words, the config, the table of names, the reader of the arrays, the heads it has, its folder and its file. Our own
-# files have neither table nor arrays to read by name: Keras reads them.
+# Description of the format, config, name table, reader of the arrays, heads in the file, folder and file. Our own Keras files have
+# no table and no reader: Keras reads them.
 Checkpoint = namedtuple("Checkpoint", ["format", "config", "table", "source", "heads", "folder", "file"])
 
-# Hugging Face's weights, best first, and their readers.
+# Hugging Face's weight files in order of preference, and their readers.
 HUGGINGFACE_FILES = (
     ("model.safetensors", SafetensorsFiles),
     (INDEX, SafetensorsFiles),
@@ -37,11 +37,11 @@ HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
 def find_checkpoint(path, config=None):
-    """Find the checkpoint at a path and read its config and names, but no weights.
+    """Find the checkpoint at a path; reads its config and names, but no weights.
 
     Args:
-        path: a folder or a file of one of the formats that `from_pretrained` lists.
-        config: a `BertConfig` or the path of a config file, for a file of weights without one next to it.
+        path: a folder or file in one of the formats of `from_pretrained`.
+        config: a `BertConfig` or the path of a config file, for weights without a config file next to them.
 
     Returns:
         A `Checkpoint`.
@@ -70,7 +70,7 @@ def find_checkpoint(path, config=None):
     if path.suffix in (".index", ".meta", ".ckpt") or ".data-" in path.name:
         return _tensorflow(path, config)
     raise ValueError(
-        f"{path} must be one of the known files: .keras, .h5, .safetensors, pytorch_model.bin, or one of a TensorFlow checkpoint."
+        f"{path} must be a supported file: .keras, .h5, .safetensors, pytorch_model.bin, or a file of a TensorFlow checkpoint."
     )
 
 
@@ -87,7 +87,7 @@ def _find_in_folder(folder, config):
     known = ", ".join(name for name, _ in HUGGINGFACE_FILES)
     raise ValueError(
         f"expected a folder with one of {known}, bert_model.ckpt.index, or one .keras or .h5 file; "
-        f"{folder} holds {', '.join(map(printable, inside[:10])) or 'nothing'}."
+        f"{folder} has {', '.join(map(printable, inside[:10])) or 'no files'}."
     )
 
 
@@ -96,14 +96,14 @@ def _find_prefix(path, config):
         return _tensorflow(path, config)
     if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", str(path)) and not path.suffix:
         raise ValueError(
-            f"there is no file or folder {path}. If it is a name of the Hugging Face hub, download it first: "
+            f"there is no file or folder {path}. If it is a name on the Hugging Face hub, download it first: "
             f"pip install huggingface_hub && hf download {path} --local-dir {path.name}"
         )
     raise ValueError(f"there is no file or folder {path}, and no checkpoint {path}.index.")
 
 
 def _config_beside(path, config, names, what):
-    """The values of a config file and its path: the given one, or the first of these names next to the weights."""
+    """The values of a config file and its path: the given file, or the first of these names next to the weights."""
     if isinstance(config, BertConfig):
         return config, None
     if config is not None:
@@ -133,13 +133,13 @@ def _huggingface(path, reader, config):
 
 
 def _heads_ruled_out(found, table, config, source):
-    """The heads to rule out if no class is named: the files of three heads have "classifier.weight"."""
+    """The heads to exclude if no class is named, since three heads have files with "classifier.weight"."""
     if "classification" in found:
         rows = {head: {row.name for row in table.rows(0, (head,)) if row.use == "both"} for head in found}
         return tuple(head for head in found if head not in ("classification", "pooler") and rows[head] <= rows["classification"])
     if "multiple_choice" not in found:
         return ()
-    # RoBERTa names a classification differently. Of the other two only multiple choice needs a pooler, but both may have one.
+    # RoBERTa has other names for classification. Of the other two, only multiple choice needs a pooler, but both may have one.
     known = {row.name for row in table.rows(config.num_distinct_blocks)}
     outputs = [source.shape(name)[0] for name in source.names if table.canonical(name, known) == "classifier.bias"]
     return ("token_classification",) if outputs == [1] else ("multiple_choice",)
@@ -165,8 +165,8 @@ def _hdf5_file(path, config):
         if not isinstance(values, BertConfig):
             if str(values.get("module")).startswith("keras_hub"):
                 raise ValueError(
-                    f"{path} is of a preset of KerasHub, whose weights have no names; expected the checkpoint that the preset was "
-                    "made from, such as the folder on Hugging Face's hub."
+                    f"{path} is part of a KerasHub preset, whose weights have no names; expected the checkpoint that it was "
+                    "converted from, such as the folder on the Hugging Face hub."
                 )
             values = config_from_huggingface(values, where) if "model_type" in values else config_from_google(values, where)
         return Checkpoint("Keras weights", values, None, None, (), path.parent, path)
@@ -191,21 +191,21 @@ def _keras_file(path):
 
 
 def _check_size(config, source, path, where):
-    """Refuse a config that describes far more than its file holds, before layer names or layers are created."""
-    if isinstance(config, BertConfig) and where is None:  # passed by the caller
+    """Refuse a config that describes far more than its file has, before names or layers are created."""
+    if isinstance(config, BertConfig) and where is None:  # given by the caller
         return
     names = source.names
     if config.num_distinct_blocks > len(names):
         raise ValueError(
-            f"{where} describes {config.num_distinct_blocks:,} layers with weights; {path.name} holds {len(names):,} arrays."
+            f"{where} describes {config.num_distinct_blocks:,} layers with weights; {path.name} has {len(names):,} arrays."
         )
     parameters, found = config.num_params(("pooler",)), sum(math.prod(source.shape(name)) for name in names)
     if parameters > 4 * found + limit("missing_parameters"):
-        raise ValueError(f"{where} describes {parameters:,} numbers; {path.name} holds {found:,}.")
+        raise ValueError(f"{where} describes {parameters:,} parameters; {path.name} has {found:,}.")
 
 
 def _heads_in(table, config, source):
-    """The heads whose names are all in a file."""
+    """The heads whose names are all in the file."""
     known = {row.name for row in table.rows(config.num_distinct_blocks)}
     names = {table.canonical(name, known) for name in source.names}
     found = table.heads_in(config.num_distinct_blocks, names)

@@ -1,4 +1,4 @@
-"""One function for every checkpoint, and one that lists what is in it, name by name."""
+"""Load any checkpoint, or list what is in it, name by name."""
 
 import contextlib
 import math
@@ -38,30 +38,30 @@ def from_pretrained(
 ) -> BertModel:
     """Load a model of BERT's family from the checkpoint at a path.
 
-    It reads folders and files of Hugging Face (model.safetensors, also in shards; pytorch_model.bin if torch is installed;
+    Supported are folders and files of Hugging Face (model.safetensors, also in shards; pytorch_model.bin if torch is installed;
     tf_model.h5), Google's TensorFlow checkpoints and those of the Model Garden (folder, prefix or any of their files, without
     TensorFlow), keras_bert's .h5 files, and Keras files of this library (.keras, .h5, .weights.h5).
 
     Args:
         path: the folder or file.
-        heads: names of the heads to load, a selection of `config.HEADS`; empty for the encoder alone. None loads all that the
-            checkpoint has, or none if `output_layer_num` is given. A .keras or .h5 file of this library always loads with its own.
-        seq_len: static length of the inputs, at most the positions of the checkpoint; the position table is cut to it. None for any
-            length.
-        output_layer_num: without heads, the blocks to output, as in `get_model`.
-        dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
-        strict: refuse a checkpoint that lacks the weights of a variable, or whose encoder has weights that the model does not use.
-            Otherwise missing weights stay random, with a warning.
-        trainable: True, False, or a list of prefixes of the names of the layers to train.
+        heads: names of the heads to load, from `config.HEADS`; empty for the bare encoder. None loads all heads of the checkpoint,
+            or none if `output_layer_num` is given. A .keras or .h5 file of this library always loads with its own heads.
+        seq_len: static length of the inputs, at most the maximum length of the checkpoint, to which the position table is cut. None
+            for any length.
+        output_layer_num: without heads, the number of last blocks to output, see `get_model`.
+        dtype: dtype policy, such as "mixed_bfloat16"; None for the global policy.
+        strict: refuse a checkpoint with missing weights, or with encoder weights that the model does not use. Otherwise missing
+            weights stay newly initialised, with a warning.
+        trainable: True, False, or a list of prefixes of the names of trainable layers.
         extend_positions: "repeat", "interpolate" or "hierarchical": how to extend the position table for a larger `seq_len`.
         config: a `BertConfig` or the path of a config file, if there is none next to the weights.
-        padding_mask: recognise padding by a further input `Input-Mask` instead of by its id.
+        padding_mask: take the padding mask from an additional input `Input-Mask` instead of the padding id.
 
     Returns:
-        A `BertModel`, as from `build_model`; `model.load_report` says what was loaded from where, and `model.config` is its config.
+        A `BertModel`, see `build_model`, with its `config` and a `load_report` of what was loaded.
 
     Raises:
-        ValueError: what is wrong in one sentence, or a list of everything that does not fit.
+        ValueError: describes the problem in one sentence, or lists everything that does not match.
     """
     if extend_positions is not None and extend_positions not in METHODS:
         raise ValueError(f"extend_positions must be one of {', '.join(METHODS)}; got {extend_positions!r}.")
@@ -106,7 +106,7 @@ def _load(model, checkpoint, strict, extend_positions):
     )
     if report.missing:
         warnings.warn(
-            f"{len(report.missing)} of {len(model.weights)} variables keep random values: "
+            f"{len(report.missing)} of {len(model.weights)} variables are newly initialised: "
             + ", ".join(path for path, _ in report.missing[:5])
             + (", ..." if len(report.missing) > 5 else ""),
             stacklevel=3,
@@ -116,14 +116,14 @@ def _load(model, checkpoint, strict, extend_positions):
 
 
 def _warn_of_unknown_weights(report, checkpoint):
-    """Warn of weights that no head of the family has: the user's own layers, without which the outputs differ."""
+    """Warn about weights of no head of the family: the user's own layers, without which outputs differ."""
     known = {row.name for row in checkpoint.table.rows(checkpoint.config.num_distinct_blocks)}
     unknown = [name for name in report.unused if checkpoint.table.canonical(name, known) not in known]
     if unknown == [PROJECTION] and is_stanford_colbert(checkpoint.folder):
-        return  # `load_task` has it
+        return  # `load_task` loads them
     if unknown:
         is_whole = getattr(checkpoint.source, "model_config", None) is not None
-        remedy = "; load_keras_2_model opens the whole model" if is_whole else "; load_report.unused has them all"
+        remedy = "; load_keras_2_model loads the whole model" if is_whole else "; load_report.unused lists them"
         warnings.warn(
             f"{checkpoint.file} has {len(unknown)} weights that do not belong to {checkpoint.config.family} and were ignored: "
             + ", ".join(unknown[:5])
@@ -142,14 +142,14 @@ def _finished(model, report, checkpoint):
 
 def _load_keras(checkpoint, trainable, heads, chosen):
     if chosen:
-        raise ValueError(f"{checkpoint.file} holds a whole model: {', '.join(chosen)} cannot be chosen.")
+        raise ValueError(f"{checkpoint.file} is a whole model, for which {', '.join(chosen)} cannot be chosen.")
     check_heads(heads or ())
     model = load_keras_model(checkpoint.file)
     present = heads_of(model)
     if heads is not None and set(without_implied(heads)) != set(present):
         raise ValueError(
-            f"{checkpoint.file} holds a whole model: heads cannot be chosen; "
-            f"it has {', '.join(present) or 'none'}, and {', '.join(heads) or 'none'} were requested."
+            f"{checkpoint.file} is a whole model, for which heads cannot be chosen; it has {', '.join(present) or 'none'}, and "
+            f"{', '.join(heads) or 'none'} were requested."
         )
     if trainable is not True:
         set_trainable(model.layers, trainable)
@@ -162,7 +162,7 @@ def _with_length(config, seq_len, extend_positions):
         return config
     if seq_len > config.max_length and extend_positions is None and not config.encoder().any_length:
         raise ValueError(
-            f"the checkpoint has {config.max_length} positions, and seq_len={seq_len} needs more: choose extend_positions from "
+            f"the checkpoint has {config.max_length} positions, but seq_len={seq_len} needs more: choose extend_positions from "
             f"{', '.join(METHODS)}, or a shorter seq_len."
         )
     return config.replace(max_position_embeddings=seq_len + config.position_offset)
@@ -176,20 +176,20 @@ def _chosen_heads(checkpoint, heads, output_layer_num):
     return without_implied(checkpoint.heads)
 
 
-# A name of the file, its shape, dtype and number of values, and our variable for it: several, with commas, if they are concatenated
-# in it, "-" if it holds no weights, and "?" if it is unknown.
+# A name in the file, its shape, dtype and number of values, and our variable for it: several, separated by commas, if the array is
+# their concatenation, "-" if it is not a weight, and "?" if it is unknown.
 NameRow = namedtuple("NameRow", ["name", "shape", "dtype", "parameters", "path"])
 
 
 def inspect_checkpoint(path: str | os.PathLike[str], config: BertConfig | str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """Find out what `from_pretrained` would load.
+    """List what `from_pretrained` would load.
 
     Args:
-        path: a folder or file, as for `from_pretrained`.
-        config: as for `from_pretrained`.
+        path: a folder or file, see `from_pretrained`.
+        config: see `from_pretrained`.
 
     Returns:
-        A dictionary: `file`, `format`, `family`, `config` (the fields of a `BertConfig`), `heads`, `names`, a list of `NameRow`.
+        A dictionary: `file`, `format`, `family`, `config` (the fields of a `BertConfig`), `heads`, `names` (a list of `NameRow`).
         A Keras file of this library is loaded, since only Keras knows its names.
 
     Raises:
@@ -201,7 +201,7 @@ def inspect_checkpoint(path: str | os.PathLike[str], config: BertConfig | str | 
     table, source = checkpoint.table, checkpoint.source
     rows = table.rows(checkpoint.config.num_distinct_blocks)
     path_of: dict[str, str] = {}
-    for row in rows:  # if heads share a name, the next loop chooses the one in the file
+    for row in rows:  # of heads that share a name, the next loop chooses the one in the file
         path_of.setdefault(row.name, ", ".join(row.paths) or row.path)
     for row in table.rows(checkpoint.config.num_distinct_blocks, checkpoint.heads):
         path_of[row.name] = ", ".join(row.paths) or row.path

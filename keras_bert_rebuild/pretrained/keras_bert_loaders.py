@@ -33,12 +33,12 @@ def build_model_from_config(
 
     Args:
         config_file: path of the file.
-        training: with the MLM and NSP heads.
-        trainable: as for `get_model`; None means `training`.
-        output_layer_num: as for `get_model`.
-        seq_len: static length, at most the positions of the config; positions beyond it are left out. None for any length, with
-            all positions.
-        **kwargs: further arguments of `get_model`, such as `dropout_rate`, which by default comes from the config.
+        training: whether to add the MLM and NSP heads.
+        trainable: see `get_model`; None means `training`.
+        output_layer_num: see `get_model`.
+        seq_len: static length, at most the maximum length of the config, to which the position table is cut. None for any length,
+            with all positions.
+        **kwargs: other arguments of `get_model`, such as `dropout_rate`, which by default comes from the config.
 
     Returns:
         The model and the config as a dictionary.
@@ -71,19 +71,19 @@ def build_model_from_config(
 def load_model_weights_from_checkpoint(
     model: keras.Model, config: Mapping[str, Any], checkpoint_file: str | os.PathLike[str], training: bool = False
 ) -> None:
-    """Fill a model with the weights of a checkpoint, in place.
+    """Load the weights of a checkpoint into a model, in place.
 
-    Blocks that the model does not have are skipped, and without `training` the heads too. Layers that no checkpoint has keep their
-    values: a task embedding, and any other layer inside the model or on top of it; the model may itself be a layer of another.
+    Blocks that the model lacks are skipped, and so are heads without `training`. Layers that no checkpoint has keep their values: a
+    task embedding, and any other layer inside or on top of the model, which may itself be a layer of another model.
 
     Args:
-        model: as from `build_model_from_config`.
+        model: from `build_model_from_config`.
         config: the dictionary returned with it.
         checkpoint_file: prefix of the checkpoint, such as `bert_model.ckpt`.
-        training: fill the heads too.
+        training: load the heads, too.
 
     Raises:
-        ValueError: the model has no token embedding; or a list of all missing names and all shapes that do not fit.
+        ValueError: the model has no token embedding; or lists all missing names and all shapes that do not match.
     """
     checkpoint = TensorFlowCheckpoint(checkpoint_file)
     rows = bert.GOOGLE.rows(config["num_hidden_layers"], heads_of(model))
@@ -93,7 +93,7 @@ def load_model_weights_from_checkpoint(
     if "Embedding-Token/embeddings" not in {v.path for v in variables}:
         raise ValueError(f"the model must have layers of get_model, such as Embedding-Token; it has {_some_names(model)}.")
     not_in_checkpoint = [v.path for v in model.weights if v.path not in known]
-    # Other weights of the checkpoint are skipped, as in keras_bert: a pruned model takes only the blocks that it has.
+    # Other weights of the checkpoint are skipped, as in keras_bert: a truncated model only takes the blocks it has.
     load_variables(variables, checkpoint, bert.GOOGLE, rows, optional=not_in_checkpoint, leftovers=True)
 
 
@@ -106,7 +106,7 @@ def load_trained_model_from_checkpoint(
     seq_len: int | None = int(1e9),
     **kwargs: Any,
 ) -> BertModel:
-    """Build and fill the model of a checkpoint: see `build_model_from_config` and `load_model_weights_from_checkpoint`."""
+    """Build the model of a checkpoint and load it: see `build_model_from_config` and `load_model_weights_from_checkpoint`."""
     model, config = build_model_from_config(
         config_file, training=training, trainable=trainable, output_layer_num=output_layer_num, seq_len=seq_len, **kwargs
     )

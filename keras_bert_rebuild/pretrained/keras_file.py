@@ -1,4 +1,4 @@
-"""Whole models and weights in Keras's own formats, checked before Keras reads them, with errors of one sentence."""
+"""Whole models and weights in Keras's own formats, checked before Keras reads them, with one-sentence errors."""
 
 import contextlib
 import io
@@ -21,11 +21,11 @@ _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 
 
 def opened_member(archive, name):
-    """A seekable file of the bytes of a member.
+    """A seekable file of the content of a member.
 
     Args:
         archive: an open `zipfile.ZipFile`.
-        name: of the member.
+        name: name of the member.
 
     Raises:
         zipfile.BadZipFile: it is damaged.
@@ -76,30 +76,30 @@ class _FilePart(io.RawIOBase):
 
 WEIGHTS, CONFIG = "model.weights.h5", "config.json"
 
-# Objects that hold programs, by their names in Keras configs. No model of this library has one.
+# Names, in Keras configs, of objects that contain code. No model of this library has one.
 PROGRAMS = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
 
-# The errors of Keras, h5py and zipfile for damaged bytes.
+# What Keras, h5py and zipfile raise for damaged bytes.
 DAMAGED = (*torch_file.DAMAGED, zipfile.BadZipFile, zlib.error)
 
 
 def load_keras_model(path):
-    """A whole model that Keras saved, not compiled.
+    """A whole model saved by Keras, not compiled.
 
     Args:
         path: a .keras or .h5 file.
 
     Raises:
-        ValueError: the file is damaged, holds programs, or unpacks to more than its size allows.
+        ValueError: the file is damaged, contains code, or decompresses to more than its size allows.
     """
     check_keras_file(path)
     with _reading(path, "a model of Keras"):
-        # An .h5 file names classes without the package in which they are registered.
+        # An .h5 file names classes without the package they are registered in.
         return keras.saving.load_model(path, custom_objects={"BertModel": BertModel}, safe_mode=True, compile=False)
 
 
 def load_keras_weights(model, path):
-    """Fill a model from a .weights.h5 file.
+    """Load a .weights.h5 file into a model.
 
     Raises:
         ValueError: the file is damaged or of another model.
@@ -110,10 +110,10 @@ def load_keras_weights(model, path):
 
 
 def check_keras_file(path):
-    """Refuse a file whose parts are too large for it, or that names programs or links to other files.
+    """Refuse a file whose parts are too large for it, or that contains code or links to other files.
 
     Raises:
-        ValueError: what is wrong with it.
+        ValueError: describes the problem.
     """
     size = check_regular(path)
     with _reading(path, "a file of Keras"):
@@ -133,7 +133,7 @@ def check_keras_file(path):
 
 
 def check_config(config, path):
-    """Refuse a config with an object that is a program; Keras's `safe_mode` refuses only some of them, and in one format.
+    """Refuse a config with an object that contains code; Keras's `safe_mode` refuses only some of them, in one format only.
 
     Args:
         config: the parsed JSON; `parse_json` limits its depth.
@@ -143,7 +143,7 @@ def check_config(config, path):
         for key in ("class_name", "registered_name"):
             name = config.get(key)
             if isinstance(name, str) and name.rpartition(">")[2] in PROGRAMS:
-                raise ValueError(f"{path} holds a program, {printable(name)}, which is not run.")
+                raise ValueError(f"{path} contains code, {printable(name)}, which is not run.")
         config = config.values()
     if not isinstance(config, str):
         for value in config if hasattr(config, "__iter__") else ():
@@ -156,17 +156,17 @@ def _check_members(archive, size, path):
     names = [member.filename for member in members]
     for name in (CONFIG, WEIGHTS):
         if names.count(name) != 1:
-            raise ValueError(f"{path} is not a Keras file: it holds {names.count(name)} files named {name}.")
+            raise ValueError(f"{path} is not a Keras file: it has {names.count(name)} files named {name}.")
     unpacked = sum(member.file_size for member in members)
     maximum = max(limit("unpacked_floor_bytes"), limit("hdf5_ratio") * size)
     if unpacked > maximum:
-        raise ValueError(f"{path} unpacks to {unpacked:,} bytes; a file of {size:,} bytes may have {maximum:,}.")
+        raise ValueError(f"{path} decompresses to {unpacked:,} bytes; the limit for its {size:,} bytes is {maximum:,}.")
     check_limit("json_bytes", archive.getinfo(CONFIG).file_size, f"{CONFIG} of {path}")
 
 
 @contextlib.contextmanager
 def _reading(path, what):
-    """Turn errors of a reader into one sentence with the file, unless they already name it."""
+    """Turn errors of a reader into one sentence with the file name, unless they already name it."""
     try:
         yield
     except DAMAGED as error:

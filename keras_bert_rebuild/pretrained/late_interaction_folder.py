@@ -1,4 +1,4 @@
-"""A folder of sentence-transformers or PyLate that gives vectors of tokens, as the settings of a `LateInteractionEmbedder`."""
+"""A sentence-transformers or PyLate folder for token vectors, as the settings of a `LateInteractionEmbedder`."""
 
 import string
 from pathlib import Path
@@ -18,18 +18,18 @@ from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
     whole_number,
 )
 
-# Settings of PyLate, which sentence-transformers has in its modules.
+# Settings of PyLate, which sentence-transformers stores with its modules.
 OF_PYLATE = (
     *("query_prefix", "document_prefix", "query_length", "document_length", "skiplist_words"),
     *("do_query_expansion", "attend_to_expansion_tokens", "attend_to_mask_tokens"),
 )
 
-# Tokens of a query, where it is filled up and the folder does not say to how many.
+# Length that queries are expanded to if the folder does not give one.
 QUERY_LENGTH = 32
 
 MASK = "MultiVectorMask"
 
-# Names of MaxSim, and measures of vectors of texts that older folders have instead.
+# Names of MaxSim, and measures for text vectors that older folders have instead.
 MEASURES = ("none", "maxsim", "cosine", "dot")
 
 
@@ -44,7 +44,7 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[dict[s
     behind = [module for module in behind if module is not None]
     of_pylate = values.get("model_type") == "ColBERT" or any(key in values for key in OF_PYLATE)
     if of_pylate and MASK not in kinds and behind[-1:] != [UnitModule()]:
-        behind.append(UnitModule())  # PyLate scales vectors itself
+        behind.append(UnitModule())  # PyLate normalises vectors itself
     if str(values.get("similarity_fn_name")).lower() not in MEASURES:
         raise ValueError(f"{path / SETTINGS} must have similarity_fn_name maxsim; got {values['similarity_fn_name']!r:.80}.")
     prompts, default = folder_prompts(values, path / SETTINGS)
@@ -68,13 +68,13 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[dict[s
 
 
 def _prefix(prompts, values, of):
-    """What is put before a text: PyLate's prefix, and the prompt behind it."""
+    """The text put before a text: PyLate's prefix, followed by the prompt."""
     prefix = values.get(f"{of}_prefix") or ""
     return prefix + prompts.get(of, "").removeprefix(prefix)
 
 
 def _expansion(first, values, of_pylate, folder):
-    """How a query is filled up with masks, or None."""
+    """How a query is expanded with masks, or None."""
     expansion = first.get("query_expansion", values.get("query_expansion"))
     if "query_expansion" not in first and "query_expansion" not in values and of_pylate:
         if values.get("do_query_expansion") is False:
@@ -86,17 +86,17 @@ def _expansion(first, values, of_pylate, folder):
     if not isinstance(expansion, dict) or expansion.get("strategy") != "fixed" or not isinstance(expansion.get("length"), int):
         raise ValueError(f"{folder} must have a query_expansion of the strategy fixed, with a length; got {expansion!r:.80}.")
     if expansion.get("token") is not None:
-        raise ValueError(f"{folder} must fill queries up with the mask of the tokenizer; got the token {expansion['token']!r:.80}.")
+        raise ValueError(f"{folder} must expand queries with the mask token of the tokenizer; got {expansion['token']!r:.80}.")
     return expansion
 
 
 def _skipped(modules, values, of_pylate):
-    """The words whose vectors are left out of documents."""
+    """The words whose vectors are left out of documents (the skip list)."""
     file = next((module.folder / "config.json" for module in modules if module.kind == MASK), None)
     if file is None:
         words = values.get("skiplist_words")
         return list(string.punctuation) if words is None and of_pylate else list(words or ())
     mask = read_json(file, "the settings of a module") if file.is_file() else {}
     if mask.get("skiplist_tasks") not in (None, "document", ["document"]) or mask.get("keep_only_token_ids"):
-        raise ValueError(f"{file} must leave words out of documents alone; got {mask!r:.120}.")
+        raise ValueError(f"{file} must only leave words out of documents; got {mask!r:.120}.")
     return list(mask.get("skiplist_words") or ())

@@ -1,4 +1,4 @@
-"""A model built again with other sizes, and with the weights that it had where they still fit."""
+"""Rebuild a model with other sizes, keeping its weights where they still fit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def check_can_be_rebuilt(model: keras.Model, reason: str) -> None:
 
     Args:
         model: the model.
-        reason: why it must not be quantised, and what to do.
+        reason: why it must not be quantised, and what to do instead.
 
     Raises:
         ValueError: it is such a model.
@@ -29,16 +29,16 @@ def check_can_be_rebuilt(model: keras.Model, reason: str) -> None:
 
 
 def rebuilt(model: keras.Model, config: BertConfig, value_of: Callable[[str, Any], Any]) -> BertModel:
-    """A model with another config; heads, inputs, dtype and what is trained are as they were.
+    """A copy of a model with another config; heads, inputs, dtype and trainable flags stay the same.
 
     Args:
-        model: as from `get_model`, `build_model` or `from_pretrained`; it is not changed.
-        config: that of the new model, with the same weights by name.
-        value_of: the value of a weight from its path and the variable of the old model: an array on the host, and a copy, since
+        model: from `get_model`, `build_model` or `from_pretrained`; it is not changed.
+        config: the config of the new model, whose weights have the same names.
+        value_of: a function from a path and the old model's variable to the new value: an array on the host, and a copy, since
             training one of two models that share a JAX buffer deletes it.
 
     Raises:
-        ValueError: the model has other weights than its config describes.
+        ValueError: the weights of the model are not those that its config describes.
     """
     heads = heads_of(model)
     with dtype_scope(model.get_layer("Embedding-Token").dtype_policy):
@@ -57,7 +57,7 @@ def rebuilt(model: keras.Model, config: BertConfig, value_of: Callable[[str, Any
 
 
 def _output_blocks(model):
-    """The indexes of the blocks that a model without heads outputs, as `output_layer_num`, read from the graph."""
+    """The indices of the blocks that a model without heads outputs, as `output_layer_num`, read from its graph."""
     graph = model.get_config()
     outputs = [keras.tree.flatten(graph["output_layers"])]
     for layer in graph["layers"]:
@@ -66,5 +66,5 @@ def _output_blocks(model):
     layers_of_block = {}
     for i in range(model.config.num_hidden_layers):
         layers_of_block.setdefault(f"Encoder-{model.config.block_of_layer(i) + 1}-FeedForward-Norm", []).append(i)
-    # If layers share a block, the number of the call tells them apart; `output_layer_num` lists the last output first.
+    # If layers share a block, the index of the call tells them apart; `output_layer_num` lists the last output first.
     return [layers_of_block[name][call] for name, call, _ in reversed(outputs)]

@@ -1,4 +1,4 @@
-"""A folder of sentence-transformers that scores a text for a query, a cross-encoder, as the settings of a `Reranker`."""
+"""A sentence-transformers cross-encoder folder, as the settings of a `Reranker`."""
 
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,19 @@ from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
     longest_text,
 )
 
-# torch's class of what turns a logit into a score, ours.
+# Class in torch of the function from logit to score, to our activation.
 ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "linear"}
 
-# The key of config.json in version 4 and 5, and before.
+# The key of config.json in versions 4 and 5, and before.
 OLD_KEY = "sbert_ce_default_activation_function"
 
 
 def is_reranker(path: Path, folder: Path | None = None) -> bool:
-    """Whether a folder is a cross-encoder with one score.
+    """Whether a folder is a cross-encoder with a single score.
 
     Args:
         path: the folder.
-        folder: where its model is, if modules.json says that it is a cross-encoder; None: look for the marks of one.
+        folder: the folder of its model, if modules.json says that it is a cross-encoder; None to look for signs of one.
     """
     config = (path if folder is None else folder) / "config.json"
     if not config.is_file():
@@ -40,13 +40,13 @@ def is_reranker(path: Path, folder: Path | None = None) -> bool:
 
 
 def reranker_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], bool]:
-    """The settings of a `Reranker`, and whether texts are lower-cased whatever the tokenizer does: see `dense_settings`."""
+    """The settings of a `Reranker`, and whether texts are lower-cased whatever the tokenizer's settings: see `dense_settings`."""
     kinds = [module.kind for module in modules]
     if modules and kinds != ["Transformer"]:
         raise ValueError(f"{path / MODULES} must name the module Transformer alone; got {', '.join(kinds)}.")
     folder = modules[0].folder if modules else path
     first = first_settings(folder, ("sequence-classification",)) if modules else {}
-    values = folder_settings(path) if modules else {}  # without modules the library reads nothing but the model
+    values = folder_settings(path) if modules else {}  # without modules, sentence-transformers reads only the model
     prompts, default = folder_prompts(values, path / SETTINGS)
     if default is not None and prompts.get(default):
         raise ValueError(f"{path / SETTINGS} must have no default prompt, since a Reranker has none; got {prompts[default]!r:.80}.")
@@ -59,7 +59,7 @@ def reranker_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any]
 
 
 def _activation(values, config, path):
-    """The activation of version 5.4 and later, else of version 4, else of version 3; without any the sigmoid of one label."""
+    """The activation by the keys of version 5.4 and later, of version 4, or of version 3; by default the sigmoid of one label."""
     of_library = config.get("sentence_transformers")
     of_config = of_library.get("activation_fn") if isinstance(of_library, dict) else None
     name = values.get("activation_fn") or of_config or config.get(OLD_KEY) or "torch.nn.modules.activation.Sigmoid"

@@ -1,4 +1,4 @@
-"""Folders that search: which of the four kinds a folder of sentence-transformers is, and the settings of the task for it."""
+"""Retrieval folders: which of four kinds a sentence-transformers folder is, and the settings of the task for it."""
 
 import os
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from keras_bert_rebuild.pretrained.sentence_transformers_folder import MODULES, 
 from keras_bert_rebuild.pretrained.sparse_folder import sparse_settings
 from keras_bert_rebuild.pretrained.stanford_colbert import is_stanford_colbert, stanford_settings
 
-# The class in sentence-transformers or PyLate, and the kind of the task.
+# The class in sentence-transformers or PyLate to the kind of the task.
 MODEL_TYPES = {
     "SentenceTransformer": "embedding",
     "SparseEncoder": "sparse_embedding",
@@ -21,14 +21,14 @@ MODEL_TYPES = {
     "CrossEncoder": "reranking",
 }
 
-# The kind of task by a module that only its folders have.
+# Modules that only folders of one kind have, and the kind of the task.
 OF_MODULES = {
     "SpladePooling": "sparse_embedding",
     "MultiVectorMask": "late_interaction",
     "Pooling": "embedding",
 }
 
-# The kind of a task, and the function of the folder and its modules that gives the settings and whether texts are lower-cased.
+# Kind of a task to a function of the folder and its modules that returns the settings and whether texts are lower-cased.
 READERS = {
     "embedding": dense_settings,
     "sparse_embedding": sparse_settings,
@@ -39,32 +39,32 @@ READERS = {
 
 @dataclass(frozen=True)
 class RetrieverFolder:
-    """A folder of sentence-transformers, of version 2 to 6, of PyLate or of Stanford's ColBERT."""
+    """A folder of sentence-transformers (versions 2 to 6), PyLate or Stanford's ColBERT."""
 
     kind: str
     """The kind of the task: "embedding", "sparse_embedding", "late_interaction" or "reranking"."""
 
     folder: Path
-    """Where the weights and the tokenizer are."""
+    """The folder of the weights and tokenizer."""
 
     settings: dict[str, Any] = field(default_factory=dict)
-    """The arguments of the task's class that the folder decides."""
+    """Arguments of the task's class, as determined by the folder."""
 
     lower_case: bool = False
-    """Whether texts are lower-cased, whatever the settings of the tokenizer."""
+    """Whether texts are lower-cased whatever the tokenizer's settings."""
 
 
 def read_retriever_folder(path: str | os.PathLike[str]) -> RetrieverFolder | None:
-    """Read what a folder computes: modules.json and the modules that it names, or the marks of a cross-encoder or a ColBERT.
+    """Read modules.json and the modules it lists, or recognise a cross-encoder or ColBERT by other files.
 
     Args:
         path: the folder.
 
     Returns:
-        A `RetrieverFolder`; None for any other folder or file, and for a cross-encoder of several labels, which is a classifier.
+        A `RetrieverFolder`; None for any other path, and for a cross-encoder with several labels, which is a classifier.
 
     Raises:
-        ValueError: a module or a setting is not supported, by name.
+        ValueError: names the module or setting that is not supported.
     """
     path = Path(path)
     if not (path / MODULES).is_file():

@@ -23,7 +23,7 @@ from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 FORMATS = ("huggingface", "google", "keras")
 
-# The names that `write_safetensors` gives, as patterns.
+# Patterns of the names of files that `write_safetensors` writes.
 WEIGHTS = ("model.safetensors", "model-?????-of-?????.safetensors", "model.safetensors.index.json")
 
 MAX_SHARD_BYTES = 5_000_000_000
@@ -41,25 +41,25 @@ def save_pretrained(
 ) -> None:
     """Write a model into a folder that other libraries can read.
 
-    The folder appears complete or not at all, in one step. A model in it is replaced: files of the same names, a
-    model.safetensors by shards and the other way round, and the files of another tokenizer if one is written. Your other files are
-    kept; a folder of something else, such as a token store or a training run, is refused.
+    The folder is written atomically. An existing model in it is replaced: files of the same names, a model.safetensors by shards
+    and vice versa, and tokenizer files if new ones are written. Other files are kept; a folder of another kind, such as a token
+    store or a training run, is refused.
 
     Args:
-        model: as from `get_model`, `build_model` or `from_pretrained`.
+        model: from `get_model`, `build_model` or `from_pretrained`.
         path: the folder.
         format: "huggingface" (model.safetensors, config.json and the tokenizer's files, for `AutoModel` and `AutoTokenizer`),
             "google" (bert_model.ckpt, bert_config.json, vocab.txt) or "keras" (model.keras and the tokenizer's files).
         vocabulary: a tokenizer of this library, a dictionary from token to id, a list of tokens or the path of a vocab.txt; None
             for the tokenizer files that were loaded with the model.
-        config: the `BertConfig` of a model that was assembled by hand and has none.
-        dtype: of the arrays, "float32" or "float16"; None for that of the variables.
-        max_shard_bytes: a larger model.safetensors is split into several files.
+        config: the `BertConfig` of a model assembled by hand, which has none.
+        dtype: dtype of the arrays, "float32" or "float16"; None for that of the variables.
+        max_shard_bytes: a larger model.safetensors is split into shards.
 
     Raises:
-        ValueError: the format has no name for a variable or cannot represent the config, all listed; or the folder holds something
-            else.
-        OSError: the folder cannot be written, or another run is writing it.
+        ValueError: lists the variables that the format has no name for, or the config values it cannot represent; or the folder is
+            of another kind.
+        OSError: writing fails, or another run is writing the folder.
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
@@ -86,7 +86,7 @@ def save_pretrained(
 
 
 def write_keras(model, path, files):
-    """Write model.keras and further files; for the arguments, see `write_huggingface`."""
+    """Write model.keras and other files; see `write_huggingface` for the arguments."""
     check_folder(path, MODEL)
     with written_folder(path, replaced=_files_to_replace(files)) as folder:
         model.save(folder / "model.keras")
@@ -94,19 +94,19 @@ def write_keras(model, path, files):
 
 
 def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_bytes=MAX_SHARD_BYTES):
-    """Write model.safetensors, config.json and further files.
+    """Write model.safetensors, config.json and other files.
 
     Args:
         model, path, dtype, max_shard_bytes: see `save_pretrained`.
-        files: name to bytes; files of a tokenizer replace those of another one.
-        config: None for that of the model.
+        files: name to bytes; tokenizer files replace those of another tokenizer.
+        config: the config; None for that of the model.
     """
     check_folder(path, MODEL)
     config = _config(model, config)
     heads, table = heads_of(model), table_of(config)
     arrays = _arrays(model, table, config, dtype)
     values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype)
-    if set(heads) <= {"pooler"}:  # a file of the encoder alone
+    if set(heads) <= {"pooler"}:  # a file of the bare encoder
         arrays = ((name.removeprefix(table.prefix), array) for name, array in arrays)
     with written_folder(path, replaced=(*WEIGHTS, *_files_to_replace(files))) as folder:
         write_safetensors(folder, arrays, max_shard_bytes)
@@ -117,7 +117,7 @@ def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_
 def _config(model, config):
     config = getattr(model, "config", None) if config is None else config
     if config is None:
-        raise ValueError("the model was assembled by hand and has no config: give its BertConfig as config=.")
+        raise ValueError("config must be the BertConfig of a model assembled by hand, which has none of its own; got None.")
     return config
 
 
@@ -129,12 +129,12 @@ def _tokenizer_files(model, vocabulary, config):
 
 
 def _files_to_replace(files):
-    """Names of the files of any tokenizer, if files of one are written."""
+    """Names of all tokenizer files, if tokenizer files are written."""
     return NAMES if set(NAMES).intersection(files) else ()
 
 
 def _arrays(model, table, config, dtype):
-    """Names and arrays of a format, in this dtype."""
+    """Names and arrays in a format, cast to this dtype."""
     arrays = arrays_to_write(model.weights, table.rows(config.num_distinct_blocks, named_heads_of(model)))
     return ((name, array if dtype is None else array.astype(np.dtype(dtype))) for name, array in arrays)
 

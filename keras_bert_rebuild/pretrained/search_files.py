@@ -1,4 +1,4 @@
-"""The files that make a Hugging Face folder one of sentence-transformers that scores texts: name to bytes."""
+"""Additional files that make a Hugging Face folder a sentence-transformers reranker, sparse or late-interaction model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,11 +17,11 @@ from keras_bert_rebuild.pretrained.sparse_folder import ACTIVATIONS as OF_SPARSE
 
 
 def reranker_files(activation: str, max_len: int) -> dict[str, bytes]:
-    """The files of a `CrossEncoder` besides those of its classifier; versions before 5.4 read none of them and take the sigmoid.
+    """The files of a `CrossEncoder` besides those of its classifier; versions before 5.4 ignore them and use the sigmoid.
 
     Args:
-        activation: that of a `Reranker`.
-        max_len: maximum number of tokens in a query and a text together.
+        activation: the activation of a `Reranker`.
+        max_len: maximum number of tokens of a query and a text together.
     """
     kind = next(theirs for theirs, ours in OF_RERANKERS.items() if ours == activation)
     return {
@@ -43,8 +43,8 @@ def sparse_files(
     """The files of a `SparseEncoder`.
 
     Args:
-        words: words of the vocabulary.
-        max_len: maximum number of tokens in a text.
+        words: vocabulary size.
+        max_len: maximum number of tokens of a text.
         pooling, activation, prompts, default_prompt, max_active: see `SparseEmbedder`.
     """
     kind = next(theirs for theirs, ours in OF_SPARSE.items() if ours == activation)

@@ -1,4 +1,4 @@
-"""The files that make a Hugging Face folder one of sentence-transformers that gives a vector for a text: name to bytes."""
+"""Additional files that make a Hugging Face folder a sentence-transformers model for text vectors: name to bytes."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +8,8 @@ from safetensors.numpy import save
 
 from keras_bert_rebuild.pretrained.sentence_modules import ACTIVATIONS, DenseModule, NormModule, ResidualModule, UnitModule
 
-# Poolings of `SentenceEmbedder`, in the order in which sentence-transformers joins them, to the key up to version 5 and the name
-# in version 6.
+# Poolings of `SentenceEmbedder`, in the order in which sentence-transformers concatenates them, to the key up to version 5 and the
+# name in version 6.
 POOLING_NAMES = {
     "cls": ("pooling_mode_cls_token", "cls"),
     "max": ("pooling_mode_max_tokens", "max"),
@@ -19,13 +19,13 @@ POOLING_NAMES = {
     "lasttoken": ("pooling_mode_lasttoken", "lasttoken"),
 }
 
-# The keys that every version knows.
+# The keys that all versions support.
 FIRST_KEYS = 4
 
-# The names of torch's activations in its modules.
+# Names of torch's activations in modules.
 TORCH_MODULES = {"Identity": "torch.nn.modules.linear"}
 
-# The output of the first module, for modules of vectors of tokens.
+# The output of the first module, for modules that process token vectors.
 TOKENS = "token_embeddings"
 
 
@@ -45,8 +45,8 @@ def dense_files(
     """The files of a `SentenceTransformer`, for versions 2 to 6.
 
     Args:
-        hidden_size: numbers of a token's vector.
-        max_len: maximum number of tokens in a text.
+        hidden_size: width of token vectors.
+        max_len: maximum number of tokens of a text.
         poolings, normalize, prompts, default_prompt, include_prompt, truncate_dim, measure: see `SentenceEmbedder`.
         modules: `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
     """
@@ -67,18 +67,18 @@ def folder_files(
     default_prompt: str | None,
     settings: Mapping[str, Any],
 ) -> dict[str, bytes]:
-    """modules.json with the files of its modules, and config_sentence_transformers.json.
+    """modules.json with the files of the modules, and config_sentence_transformers.json.
 
     Args:
         model_type: the class of sentence-transformers.
         modules: class, folder and files of every module, in order.
         prompts, default_prompt: texts by name, and the name of the default one.
-        settings: further settings of the class.
+        settings: other settings of the class.
     """
     files: dict[str, bytes] = {}
     listed = []
     for index, (kind, folder, content) in enumerate(modules):
-        # The path of the classes up to version 5, which version 6 reads, too.
+        # The import path of the classes up to version 5, which version 6 also accepts.
         package = "sparse_encoder" if kind == "SpladePooling" else "models"
         package = "multi_vector_encoder.modules" if kind == "MultiVectorMask" else package
         where = "sparse_encoder.models" if package == "sparse_encoder" else package
@@ -90,33 +90,33 @@ def folder_files(
 
 
 def transformer_files(max_len: int | None, **settings: Any) -> dict[str, bytes]:
-    """The settings of the first module, which is the folder itself; `max_seq_length` is the limit in every version."""
+    """The settings of the first module, which is the folder itself; `max_seq_length` is the maximum length in all versions."""
     limit = {} if max_len is None else {"max_seq_length": max_len}
     return {"sentence_bert_config.json": json_bytes({**limit, "do_lower_case": False, **settings})}
 
 
 def pooling_files(hidden_size: int, poolings: Sequence[str], include_prompt: bool) -> dict[str, bytes]:
-    """The settings of a `Pooling`: by the keys of old versions where those can say it, which version 6 reads, too."""
+    """The settings of a `Pooling`, with the keys of old versions where possible, which version 6 also reads."""
     values: dict[str, Any] = {"word_embedding_dimension": hidden_size}
     for number, (name, (key, _)) in enumerate(POOLING_NAMES.items()):
         if number < FIRST_KEYS or name in poolings:
             values[key] = name in poolings
-    if list(poolings) != [name for name in POOLING_NAMES if name in poolings]:  # an order that only version 6 knows
+    if list(poolings) != [name for name in POOLING_NAMES if name in poolings]:  # an order that only version 6 supports
         values = {"embedding_dimension": hidden_size, "pooling_mode": [POOLING_NAMES[name][1] for name in poolings]}
     return {"config.json": json_bytes({**values, **({} if include_prompt else {"include_prompt": False})})}
 
 
 def kind_of(module: Any) -> str:
-    """The class of a module in sentence-transformers."""
+    """The name of a module's class in sentence-transformers."""
     return {DenseModule: "Dense", ResidualModule: "Dense", NormModule: "LayerNorm", UnitModule: "Normalize"}[type(module)]
 
 
 def module_files(module: Any, of: str | None = None) -> dict[str, bytes]:
-    """The settings and the weights of a module.
+    """The settings and weights of a module.
 
     Args:
         module: a `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
-        of: what it takes and gives, such as `TOKENS`; None for the vector of a text.
+        of: its input and output, such as `TOKENS`; None for the vector of a text.
     """
     names = {} if of is None else {"module_input_name": of, "module_output_name": of}
     if isinstance(module, UnitModule):
@@ -141,10 +141,10 @@ def module_files(module: Any, of: str | None = None) -> dict[str, bytes]:
 
 
 def torch_name(activation: str) -> str:
-    """The full name of torch's class of an activation."""
+    """The full name of an activation's class in torch."""
     return f"{TORCH_MODULES.get(activation, 'torch.nn.modules.activation')}.{activation}"
 
 
 def json_bytes(values: Any) -> bytes:
-    """Plain values as the content of a file of JSON."""
+    """Plain values as JSON."""
     return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()

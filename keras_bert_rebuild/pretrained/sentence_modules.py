@@ -1,4 +1,4 @@
-"""Modules of sentence-transformers behind the pooling: dense layers, norms and unit length, as arrays."""
+"""sentence-transformers modules after the pooling: dense layers, norms and normalisation to unit length, as arrays."""
 
 from collections import namedtuple
 
@@ -9,7 +9,7 @@ from keras_bert_rebuild.pretrained.config_files import read_json
 # act(x · kernel + bias); bias may be None.
 DenseModule = namedtuple("DenseModule", ["kernel", "bias", "activation"])
 
-# act(x · kernel + bias) + x · shortcut; bias may be None, and so may the shortcut, which is then x itself.
+# act(x · kernel + bias) + x · shortcut; bias may be None; without shortcut x itself is added.
 ResidualModule = namedtuple("ResidualModule", ["kernel", "bias", "activation", "shortcut"])
 
 # gamma · (x − mean) / √(variance + 1e-5) + beta, as torch computes it.
@@ -18,20 +18,20 @@ NormModule = namedtuple("NormModule", ["gamma", "beta"])
 # x / ‖x‖.
 UnitModule = namedtuple("UnitModule", [])
 
-# torch's class of an activation, ours.
+# Class of an activation in torch to ours.
 ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear", "ReLU": "relu", "GELU": "gelu_erf", "Sigmoid": "sigmoid", "SiLU": "silu"}
 
 
 def read_module(kind, folder, of="sentence_embedding"):
-    """A module behind the first one, or behind the pooling.
+    """A module after the first one, or after the pooling.
 
     Args:
-        kind: the last part of its type in modules.json.
-        folder: where its files are.
-        of: what it must take and give.
+        kind: the last component of its type in modules.json.
+        folder: the folder of its files.
+        of: its required input and output.
 
     Returns:
-        A `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`, or None for one that changes nothing, such as dropout.
+        A `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`, or None for one without effect, such as dropout.
 
     Raises:
         ValueError: the module or one of its settings is not supported, or its weights are missing.
@@ -48,7 +48,7 @@ def read_module(kind, folder, of="sentence_embedding"):
 
 def _dense(folder, values):
     file = folder / "config.json"
-    # sentence-transformers uses Tanh by default, and for a class outside torch.
+    # sentence-transformers uses Tanh by default and for classes outside torch.
     path = values.get("activation_function", "torch.nn.modules.activation.Tanh")
     name = str(path).rsplit(".", 1)[-1]
     if not str(path).startswith("torch.nn.") or name not in ACTIVATIONS:
@@ -57,7 +57,7 @@ def _dense(folder, values):
     kernel = _array(weights, "linear.weight", folder).T
     bias = _array(weights, "linear.bias", folder) if values.get("bias", True) else None
     if kernel.ndim != 2 or (bias is not None and bias.shape != kernel.shape[1:]):
-        raise ValueError(f"{folder} must have a matrix and a bias of its width; got {kernel.shape} and {bias.shape}.")
+        raise ValueError(f"{folder} must have a matrix and a bias of matching width; got {kernel.shape} and {bias.shape}.")
     if not values.get("use_residual"):
         return DenseModule(kernel, bias, ACTIVATIONS[name])
     shortcut = None if kernel.shape[0] == kernel.shape[1] else _array(weights, "residual.weight", folder).T
@@ -80,7 +80,7 @@ def _weights(folder):
 
 def _array(weights, name, folder):
     if name not in weights.names:
-        raise ValueError(f"{folder} must have weights called {name}; it has {', '.join(weights.names[:5]) or 'none'}.")
+        raise ValueError(f"{folder} must have weights named {name}; it has {', '.join(weights.names[:5]) or 'none'}.")
     return weights.read(name).astype("float32")
 
 

@@ -1,4 +1,4 @@
-"""What all folders of sentence-transformers have in common, versions 2 to 6: modules, their places, limits of texts and prompts."""
+"""What all sentence-transformers folders (versions 2 to 6) share: modules and their folders, maximum lengths, prompts."""
 
 from collections import namedtuple
 from pathlib import Path
@@ -6,28 +6,28 @@ from pathlib import Path
 from keras_bert_rebuild.files.json_text import parsed_json
 from keras_bert_rebuild.pretrained.config_files import read_json
 
-# A module of modules.json: the last part of its class, and where its files are.
+# A module of modules.json: the last component of its class, and the folder of its files.
 Module = namedtuple("Module", ["kind", "folder"])
 
 MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
 
-# Whose classes may be named; PyLate has a dense layer of its own.
+# Packages whose classes are supported; PyLate has its own dense layer.
 PACKAGES = ("sentence_transformers.", "pylate.")
 
-# Names of the file with the settings of the first module; the first one that exists is used.
+# Names of the settings file of the first module; the first that exists is used.
 FIRST_SETTINGS = tuple(
     f"sentence_{family}_config.json" for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 
-# Settings of the first module that change what it computes, and their allowed values.
+# Settings of the first module that affect its computation, and their supported values.
 PLAIN: tuple = (
     ("tokenizer_name_or_path", (None,)),
     ("processing_kwargs", (None, {})),
     *((key, (None, {})) for what in ("model", "tokenizer", "processor", "config") for key in (f"{what}_args", f"{what}_kwargs")),
 )
 
-# The prompts of queries and documents always exist, and are empty unless the folder says otherwise.
+# Prompts of queries and documents always exist; they are empty unless the folder sets them.
 ALWAYS = ("query", "document")
 
 
@@ -35,17 +35,17 @@ def folder_modules(path: Path) -> list[Module]:
     """The modules of a folder, in order.
 
     Raises:
-        ValueError: modules.json is something else, names classes of other packages or leads out of the folder.
+        ValueError: modules.json is malformed, names classes of other packages or paths outside the folder.
     """
     file = path / MODULES
     values = parsed_json(file)
     if not isinstance(values, list) or not all(isinstance(module, dict) for module in values):
-        raise ValueError(f"{file} must hold a list of modules; got {type(values).__name__}.")
+        raise ValueError(f"{file} must be a list of modules; got {type(values).__name__}.")
     return [Module(_kind(module, file), _inside(path, module.get("path", ""))) for module in values]
 
 
 def folder_settings(path: Path) -> dict:
-    """config_sentence_transformers.json, or nothing."""
+    """The content of config_sentence_transformers.json; empty if it does not exist."""
     file = path / SETTINGS
     return read_json(file, "the settings of sentence-transformers") if file.is_file() else {}
 
@@ -54,12 +54,12 @@ def first_settings(folder: Path, tasks: tuple, others: tuple = ()) -> dict:
     """The settings of the first module, a `Transformer`.
 
     Args:
-        folder: where it is.
-        tasks: the values that `transformer_task` may have.
-        others: further settings that must not be set.
+        folder: the folder of the module.
+        tasks: the supported values of `transformer_task`.
+        others: other settings that must not be set.
 
     Raises:
-        ValueError: it computes something else.
+        ValueError: a setting is not supported.
     """
     values: dict = next(
         (read_json(folder / name, "the limits of a text") for name in FIRST_SETTINGS if (folder / name).is_file()), {}
@@ -67,16 +67,16 @@ def first_settings(folder: Path, tasks: tuple, others: tuple = ()) -> dict:
     wanted = (("transformer_task", tasks), *PLAIN, *((name, (None,)) for name in others))
     other = [f"{key} must be {plain[-1]!r}, got {values.get(key)!r:.80}" for key, plain in wanted if values.get(key) not in plain]
     if other:
-        raise ValueError(f"{folder} describes another computation of vectors: {'; '.join(other)}.")
+        raise ValueError(f"{folder} has settings that are not supported: {'; '.join(other)}.")
     return values
 
 
 def longest_text(values: dict, folder: Path) -> int | None:
-    """The maximum number of tokens in a text: `max_seq_length`, or that of the tokenizer; None if that of the model is less.
+    """Maximum number of tokens of a text: `max_seq_length`, or that of the tokenizer; None if that of the model is smaller.
 
     Args:
         values: the settings of the first module.
-        folder: where the tokenizer and the config of the model are.
+        folder: the folder of the tokenizer and config.
     """
     limit = whole_number(values, "max_seq_length", folder)
     if limit is not None:
@@ -91,7 +91,7 @@ def longest_text(values: dict, folder: Path) -> int | None:
 
 
 def whole_number(values: dict, key: str, where: Path) -> int | None:
-    """A number of some settings, or None; a ValueError for anything else."""
+    """An integer setting, or None if it is missing; a ValueError for anything else."""
     number = values.get(key)
     if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
         raise ValueError(f"{where} must have a whole number as {key}; got {number!r:.80}.")
@@ -102,7 +102,7 @@ def folder_prompts(values: dict, file: Path) -> tuple[dict[str, str], str | None
     """The prompts of a folder by name, and the name of the default one.
 
     Raises:
-        ValueError: they are not texts by name, or the default one is not among them.
+        ValueError: prompts are not texts by name, or the default one is not among them.
     """
     name, prompts = values.get("default_prompt_name"), values.get("prompts") or {}
     texts = prompts.values() if isinstance(prompts, dict) else [prompts]

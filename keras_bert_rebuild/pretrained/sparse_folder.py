@@ -1,4 +1,4 @@
-"""A folder of sentence-transformers that gives weights of words for a text, as the settings of a `SparseEmbedder`."""
+"""A sentence-transformers folder for sparse vectors (SPLADE), as the settings of a `SparseEmbedder`."""
 
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,17 @@ from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
 
 POOLINGS = ("max", "sum")
 
-# Their name of what makes a weight of a logit, ours: log(1 + relu(x)), and log(1 + log(1 + relu(x))).
+# Name in the folder of the function from logit to weight, to ours: log(1 + relu(x)), and log(1 + log(1 + relu(x))).
 ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}
 
 
 def sparse_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], bool]:
-    """The settings of a `SparseEmbedder`, and whether texts are lower-cased whatever the tokenizer does: see `dense_settings`."""
+    """The settings of a `SparseEmbedder`, and whether texts are always lower-cased: see `dense_settings`."""
     kinds = [module.kind for module in modules]
     if kinds not in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"]):
         raise ValueError(f"{path / MODULES} must name the modules Transformer and SpladePooling; got {', '.join(kinds)}.")
     folder = modules[0].folder
-    # Before version 5.4 the first module was a class for nothing but masked language models.
+    # Before version 5.4 the first module was a class for masked language models only.
     first = first_settings(folder, ("fill-mask",) if kinds[0] == "Transformer" else (None, "fill-mask"))
     file = modules[1].folder / "config.json"
     pooled = read_json(file, "the pooling of sentence-transformers")

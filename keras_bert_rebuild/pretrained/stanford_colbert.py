@@ -1,4 +1,4 @@
-"""A folder of Stanford's ColBERT: the encoder and its projection in one file of weights, and the settings beside it."""
+"""A Stanford ColBERT folder: encoder and projection in one file of weights, and a settings file next to it."""
 
 import string
 from pathlib import Path
@@ -9,32 +9,32 @@ from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import whole_number
 
-# The class that config.json names.
+# The class in config.json.
 ARCHITECTURE = "HF_ColBERT"
 
 SETTINGS = "artifact.metadata"
 
-# The name of the projection among the weights.
+# The name of the projection's weights.
 PROJECTION = "linear.weight"
 
-# What ColBERT uses where the file does not say it. A sum of squared distances of unit vectors ranks as their products do.
+# ColBERT's defaults. Squared distances of unit vectors rank like dot products.
 DEFAULTS = {"query_maxlen": 32, "doc_maxlen": 220, "query_token_id": "[unused0]", "doc_token_id": "[unused1]"}
 ALLOWED = {"similarity": ("cosine", "l2"), "interaction": ("colbert",)}
 
 
 def is_stanford_colbert(folder: Path) -> bool:
-    """Whether a folder is one that Stanford's ColBERT saved."""
+    """Whether a folder was saved by Stanford's ColBERT."""
     file = folder / "config.json"
     return file.is_file() and ARCHITECTURE in (read_json(file, "a config").get("architectures") or ())
 
 
 def stanford_settings(folder: Path) -> dict[str, Any]:
-    """The settings of a `LateInteractionEmbedder` for a folder of Stanford's ColBERT.
+    """The settings of a `LateInteractionEmbedder` for a Stanford ColBERT folder.
 
-    Queries are always filled up with masks, and vectors scaled to length 1.
+    Queries are always expanded with masks, and vectors normalised to length 1.
 
     Args:
-        folder: with the config and the weights of the encoder, `linear.weight` among them, and artifact.metadata, JSON.
+        folder: a folder with the config and weights of the encoder, `linear.weight` among them, and artifact.metadata (JSON).
 
     Raises:
         ValueError: the projection is missing or of another shape, or a setting is not supported.
@@ -67,8 +67,8 @@ def _projection(folder, width):
     """The kernel of the dense layer, `(hidden, width)`."""
     source = find_checkpoint(folder).source
     if PROJECTION not in source.names:
-        raise ValueError(f"{folder} must have weights called {PROJECTION}, the projection of ColBERT; they are missing.")
+        raise ValueError(f"{folder} must have weights named {PROJECTION}, the projection of ColBERT; they are missing.")
     kernel = source.read(PROJECTION).astype("float32").T
     if kernel.ndim != 2 or kernel.shape[1] != (width or kernel.shape[1]):
-        raise ValueError(f"{folder} must have {PROJECTION} with {width} rows, the dim of {SETTINGS}; got {kernel.shape[::-1]}.")
+        raise ValueError(f"{folder} must have {PROJECTION} with {width} rows, the dim in {SETTINGS}; got {kernel.shape[::-1]}.")
     return kernel

@@ -1,4 +1,4 @@
-"""The files of a tokenizer next to a model's weights."""
+"""The tokenizer files next to a model's weights."""
 
 import json
 import os
@@ -20,10 +20,10 @@ from keras_bert_rebuild.text.tokenizer_json import is_googles
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-# The files of the tokenizers of BERT's families.
+# Tokenizer files of all families.
 NAMES = TOKENIZER_NAMES
 
-# File and class of transformers by the family of a `SentencePieceTokenizer`.
+# Family of a `SentencePieceTokenizer` to its file and class in transformers.
 SENTENCEPIECE = {
     "albert": ("spiece.model", "AlbertTokenizer"),
     "xlm_roberta": ("sentencepiece.bpe.model", "XLMRobertaTokenizer"),
@@ -33,11 +33,11 @@ SENTENCEPIECE = {
 
 
 def read_tokenizer_files(folder):
-    """The tokenizer files of a folder: name to bytes.
+    """The tokenizer files of a folder, name to bytes.
 
-    They are copied when a model is saved or exported, so a link is followed only to a file in the same folder, to one of the same
-    name, or within a Hugging Face cache (`models--...`, whose snapshots are links): otherwise a downloaded folder whose vocab.txt
-    links to one of your private files would publish it. Other links are skipped, with a warning.
+    Since saving or exporting a model copies them, a link is only followed to a file in the same folder, to one of the same name, or
+    within a Hugging Face cache (`models--...`, whose snapshots are links): otherwise a downloaded folder with a vocab.txt that
+    links to a private file of yours could make you publish it. Other links are skipped, with a warning.
     """
     found = {}
     for path in (Path(folder) / name for name in NAMES):
@@ -45,7 +45,7 @@ def read_tokenizer_files(folder):
             continue
         target = Path(os.path.realpath(path))
         if path.is_symlink() and not _may_follow(path, target):
-            warnings.warn(f"{path} is a link to {target}, outside its folder, and is not read: put a copy there.", stacklevel=2)
+            warnings.warn(f"{path} is a link to {target}, outside its folder, and is skipped: put a copy there.", stacklevel=2)
             continue
         found[path.name] = path.read_bytes()
     return found
@@ -58,15 +58,15 @@ def _may_follow(path, target):
 
 
 def vocabulary_files(vocabulary, max_length):
-    """The files of a tokenizer, from which `load_tokenizer` and transformers load the same tokenizer.
+    """Tokenizer files from which `load_tokenizer` and transformers load the given tokenizer.
 
     Args:
-        vocabulary: a `BatchTokenizer`; or for a WordPiece tokenizer a dictionary from token to id, a list of tokens or the path of
-            a vocab.txt, which lower-cases texts if it has no upper-case letter.
+        vocabulary: a `BatchTokenizer`; or, for a WordPiece tokenizer, a dictionary from token to id, a list of tokens or the path
+            of a vocab.txt, which is taken to be lower-cased if it has no upper-case letter.
         max_length: maximum sequence length of the model, in tokens.
 
     Returns:
-        Name to bytes; empty for a tokenizer of your own class.
+        Name to bytes; empty for a tokenizer class of your own.
     """
     if not isinstance(vocabulary, BatchTokenizer):
         return _files_of_vocabulary(vocabulary, max_length)
@@ -79,7 +79,7 @@ def vocabulary_files(vocabulary, max_length):
     settings = {
         **settings,
         "model_max_length": max_length,
-        # keras_bert's own vocabularies pad with the empty string, which no other library does.
+        # keras_bert's own vocabularies pad with the empty string, unlike any other library.
         **{f"{name}_token": vocabulary.tokens[i] or "[PAD]" for name, i in special.items() if i is not None},
     }
     return {**files, "tokenizer_config.json": _json(settings)}
@@ -107,7 +107,7 @@ def _files_of_vocabulary(vocabulary, max_length):
 def _tokens(vocabulary):
     """The tokens in the order of their ids."""
     token_of = {i: token for token, i in vocabulary.items()}
-    # Ids without a token, after a repeated line, keep their own line, so that the ids after them do not shift.
+    # Ids without a token, after a repeated line, keep a line of their own, so that later ids do not shift.
     tokens = [token_of.get(i, f"[gap {i}]") for i in range(max(token_of, default=-1) + 1)]
     return tokens if "[PAD]" in tokens else [token or "[PAD]" for token in tokens]
 
@@ -118,7 +118,7 @@ def _wordpiece(tokenizer):
         settings["added_tokens_decoder"] = added_tokens_decoder(tokenizer)
     pieces = tokenizer.pieces
     following = range(max(pieces.values()) + 1, max(tokenizer.tokens) + 1)
-    # Added tokens have the ids that transformers assigns, or must be in the file.
+    # Added tokens must have the ids that transformers assigns, or be in the file.
     whole = any(i not in tokenizer.tokens for i in following)
     return {"vocab.txt": _lines(_tokens(tokenizer.vocabulary if whole else pieces))}, settings
 
@@ -170,11 +170,11 @@ def with_vocabulary(files, max_length):
 
 
 def tokenizer_of_files(files, config=None):
-    """The tokenizer of some files.
+    """The tokenizer of the given files.
 
     Args:
         files: name to bytes.
-        config: the dictionary in their config.json: if there are files of several kinds, its `model_type` decides.
+        config: the dictionary in their config.json, whose `model_type` decides between files of several kinds.
     """
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""Add tokens to a model and its vocabulary, or remove them."""
+"""Add tokens to or remove tokens from a model and its vocabulary."""
 
 import itertools
 import operator
@@ -25,21 +25,21 @@ TABLE, BIAS = "Embedding-Token/embeddings", "MLM-Sim/bias"
 def add_tokens(
     model: keras.Model, token_dict: Mapping[str, int], tokens: Sequence[str], cased: bool = False
 ) -> tuple[BertModel, dict[str, int]]:
-    """Append rows for new tokens, each the mean of the rows of the pieces that the token was split into so far.
+    """Append rows for new tokens, each the mean over the pieces that the token was split into before.
 
     Args:
-        model: a model with a config, as from `get_model`, `build_model` or `from_pretrained`; it is not changed.
+        model: a model with a config, from `get_model`, `build_model` or `from_pretrained`; it is not changed.
         token_dict: its vocabulary, token to id; rows without a token are named `[unused0]` and so on.
         tokens: the new tokens; those that continue a word start with `##`.
-        cased: keep case and accents when a token is split into pieces; the token itself is added as written.
+        cased: keep case and accents when splitting a token into pieces; the token itself is added as written.
 
     Returns:
         A new model, not compiled, with a token table `(vocabulary + tokens, embedding)`, and its vocabulary. The bias of the MLM
-        head, `(vocabulary + tokens,)`, is extended with means too.
+        head, `(vocabulary + tokens,)`, is extended with means, too.
 
     Raises:
-        ValueError: a token already exists or is given twice, is empty or has white space; the model has no config or is quantised,
-            or the vocabulary is not that of the model.
+        ValueError: a token exists already or is given twice, is empty or has white space; the model has no config or is quantised;
+            or the vocabulary does not belong to the model.
     """
     vocabulary, rows = _opened(model, token_dict)
     tokens = _new_tokens(vocabulary, tokens)
@@ -51,16 +51,16 @@ def add_tokens(
 def reuse_unused(
     model: keras.Model, token_dict: Mapping[str, int], tokens: Sequence[str], cased: bool = False
 ) -> tuple[BertModel, dict[str, int]]:
-    """Replace `[unused…]` tokens with new ones, lowest id first; the vocabulary keeps its size.
+    """Replace `[unused…]` tokens by new ones, lowest id first; the size of the vocabulary does not change.
 
     Args:
-        model, token_dict, tokens, cased: as in `add_tokens`; rows are means of those of the pieces as well.
+        model, token_dict, tokens, cased: see `add_tokens`; the rows are means over pieces, too.
 
     Returns:
         A new model, not compiled, with a token table `(vocabulary, embedding)`, and its vocabulary.
 
     Raises:
-        ValueError: there are fewer unused tokens than new ones; or as in `add_tokens`.
+        ValueError: there are fewer unused tokens than new ones; otherwise as in `add_tokens`.
     """
     vocabulary, rows = _opened(model, token_dict)
     tokens = _new_tokens(vocabulary, tokens)
@@ -75,28 +75,28 @@ def reuse_unused(
 def prune_vocabulary(
     model: keras.Model, token_dict: Mapping[str, int], keep: Iterable[str | int]
 ) -> tuple[BertModel, dict[str, int]]:
-    """Keep the special tokens and some others; they get new ids in the same order.
+    """Keep only the special tokens and the given ones, renumbered in the same order.
 
-    If every token of a text is kept (see `tokens_of_corpus`), it is split as before and has the same hidden states, and the
-    probabilities of the MLM head are the old ones, divided by their sum over the kept tokens.
+    A text whose tokens are all kept (see `tokens_of_corpus`) has the same tokens and hidden states as before; the probabilities of
+    the MLM head are the old ones, renormalised over the kept tokens.
 
     Args:
-        model, token_dict: as in `add_tokens`.
+        model, token_dict: see `add_tokens`.
         keep: tokens or ids. Padding, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]` are always kept.
 
     Returns:
-        A new model, not compiled, with a token table `(kept tokens, embedding)`, and its vocabulary. If the id of padding
-        changes, so does `config.pad_token_id`.
+        A new model, not compiled, with a token table `(kept tokens, embedding)`, and its vocabulary. `config.pad_token_id` follows
+        the padding token.
 
     Raises:
-        ValueError: `keep` has unknown tokens; or as in `add_tokens`.
+        ValueError: `keep` has unknown tokens; otherwise as in `add_tokens`.
     """
     vocabulary, rows = _opened(model, token_dict)
     keep = list(_several("keep", keep))
     known = {**vocabulary, **{i: i for i in vocabulary.values()}}
     unknown = [x for x in keep if x not in known]
     if unknown:
-        raise ValueError(f"keep must hold tokens of the vocabulary or their ids; it does not have {unknown}.")
+        raise ValueError(f"keep must list tokens of the vocabulary or their ids; unknown: {unknown}.")
     kept_ids = sorted({known[x] for x in keep} | _required_ids(model, vocabulary))
     new_ids = {old: new for new, old in enumerate(kept_ids)}
     pad = model.config.pad_token_id
@@ -105,7 +105,7 @@ def prune_vocabulary(
 
 
 def tokens_of_corpus(token_dict: Mapping[str, int], texts: Iterable[str], cased: bool = False) -> set[str]:
-    """The tokens of a vocabulary that texts are split into, with `[UNK]` if a piece is not in it.
+    """The tokens that texts are split into, with `[UNK]` if a piece is not in the vocabulary.
 
     Args:
         token_dict: token to id.
@@ -116,7 +116,7 @@ def tokens_of_corpus(token_dict: Mapping[str, int], texts: Iterable[str], cased:
         A set of tokens, for `prune_vocabulary`.
 
     Raises:
-        ValueError: `texts` is one string.
+        ValueError: `texts` is a string, not an iterable of strings.
 
     Example:
 
@@ -130,47 +130,47 @@ def tokens_of_corpus(token_dict: Mapping[str, int], texts: Iterable[str], cased:
 
 
 def resize_vocabulary(model: keras.Model, token_dict: Mapping[str, int], size: int) -> tuple[BertModel, dict[str, int]]:
-    """Remove the last tokens, or add `[unused…]` ones whose rows are the mean of all rows.
+    """Remove the last tokens, or add `[unused…]` tokens whose rows are the mean of all rows.
 
     Args:
-        model, token_dict: as in `add_tokens`.
-        size: tokens of the new vocabulary.
+        model, token_dict: see `add_tokens`.
+        size: size of the new vocabulary.
 
     Returns:
         A new model, not compiled, with a token table `(size, embedding)`, and its vocabulary.
 
     Raises:
-        ValueError: padding or a special token would be removed; or as in `add_tokens`.
+        ValueError: padding or a special token would be removed; otherwise as in `add_tokens`.
     """
     vocabulary, rows = _opened(model, token_dict)
     smallest = 1 + max(_required_ids(model, vocabulary), default=0)
     if size < smallest:
-        raise ValueError(f"size must be at least {smallest}, so that padding and the special tokens stay; got {size}.")
+        raise ValueError(f"size must be at least {smallest}, to keep padding and the special tokens; got {size}.")
     mean = rows.mean(axis=0, keepdims=True, dtype="float64").astype(rows.dtype)
     rows = np.concatenate([rows[:size], np.repeat(mean, max(size - len(rows), 0), axis=0)])
     return _with_rows(model, rows), _named({token: i for token, i in vocabulary.items() if i < size}, size)
 
 
 def _opened(model, token_dict):
-    """The vocabulary in the order of ids, and its rows, vector and MLM bias (0 without the head): `(vocabulary, embedding + 1)`."""
+    """The vocabulary in id order, and per token its vector and MLM bias (0 without the head): `(vocabulary, embedding + 1)`."""
     check_can_be_rebuilt(model, "as rows are averaged; change the vocabulary first")
     size, counts = model.config.vocab_size, Counter(token_dict.values())
     wrong = {token: i for token, i in token_dict.items() if not 0 <= i < size or counts[i] > 1}
     if wrong:
-        raise ValueError(f"token_dict must give every token an id of its own from 0 to {size - 1}; it has {wrong}.")
+        raise ValueError(f"token_dict must give every token a unique id from 0 to {size - 1}; it has {wrong}.")
     values = {variable.path: to_numpy(variable) for variable in model.weights if variable.path in (TABLE, BIAS)}
     return _named(token_dict, size), np.column_stack([values[TABLE], values.get(BIAS, np.zeros_like(values[TABLE][:, 0]))])
 
 
 def _with_rows(model, rows, **changes):
-    """The model rebuilt with other rows and `changes` of the config, everything else as it was."""
+    """The model rebuilt with other rows and `changes` to the config; everything else is unchanged."""
     given = {TABLE: rows[:, :-1], BIAS: rows[:, -1]}
     config = model.config.replace(vocab_size=len(rows), **changes)
     return rebuilt(model, config, lambda path, variable: given[path] if path in given else to_numpy(variable).copy())
 
 
 def _named(token_dict, size):
-    """A vocabulary in the order of ids, in which ids without a token get free `[unused…]` names."""
+    """A vocabulary in id order; ids without a token get unused `[unused…]` names."""
     taken = set(token_dict.values())
     names = (name for n in itertools.count() if (name := f"[unused{n}]") not in token_dict)
     unused = {next(names): i for i in range(size) if i not in taken}
@@ -189,11 +189,11 @@ def _mean_rows(vocabulary, rows, tokens, cased):
     for token in tokens:
         words = split_words(token.removeprefix("##"), cased)
         if token.startswith("##") and words:
-            words[0] = "\0" + words[0]  # no piece has a NUL: it marks the start of the word, which this token continues
+            words[0] = "\0" + words[0]  # no piece has a NUL: it marks the word that this token continues
         pieces = [piece for word in words for piece in split_pieces(word, vocabulary) if piece != "\0"]
         ids = [vocabulary.get(piece, vocabulary.get(TOKEN_UNK)) for piece in pieces]
         if not ids or None in ids:
-            raise ValueError(f"tokens must be made of pieces of the vocabulary, or it must have {TOKEN_UNK}; got {token!r}.")
+            raise ValueError(f"tokens must consist of pieces of the vocabulary, or it must have {TOKEN_UNK}; got {token!r}.")
         means.append(rows[ids].mean(axis=0, dtype="float64"))
     return np.reshape(means, (-1, rows.shape[1])).astype(rows.dtype)
 
@@ -205,7 +205,7 @@ def _new_tokens(vocabulary, tokens):
         raise ValueError(f"tokens must be strings, not empty and without white space; got {wrong}.")
     known = [token for token, count in Counter(tokens).items() if count > 1 or token in vocabulary]
     if known:
-        raise ValueError(f"tokens must not be in the vocabulary, and each may be given only once; got {known}.")
+        raise ValueError(f"tokens must be new to the vocabulary and different; got {known}.")
     return tokens
 
 

@@ -247,7 +247,7 @@ def test_what_does_not_fit_is_one_sentence():
             explain(*arguments)
     whole = build_model(BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=9))
     half = keras.Model(whole.inputs, whole.get_layer("Encoder-1-MultiHeadSelfAttention-Norm").output)
-    with pytest.raises(ValueError, match="whole encoder blocks; Encoder-1-FeedForward, Encoder-1-FeedForward-Norm is missing"):
+    with pytest.raises(ValueError, match="complete encoder blocks; Encoder-1-FeedForward, Encoder-1-FeedForward-Norm is missing"):
         explain(half)
     for options, message in (
         ({"length": 513}, "length must be at least 1 and at most 512; got 513"),

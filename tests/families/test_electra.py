@@ -107,7 +107,7 @@ def test_a_discriminator_becomes_a_classifier_with_a_new_head(tmp_path):
     config = small(id2label={"0": "a", "1": "b", "2": "c"})
     save_pretrained(build_model(config, ["rtd"]), tmp_path / "discriminator")
     assert heads_of(from_pretrained(tmp_path / "discriminator")) == ("rtd",)
-    with pytest.warns(UserWarning, match="4 of .* variables keep random values"):
+    with pytest.warns(UserWarning, match="4 of .* variables are newly initialised"):
         model = from_pretrained(tmp_path / "discriminator", heads=["classification"], strict=False)
     save_pretrained(model, tmp_path / "classifier")
     names = set(load_file(tmp_path / "classifier" / "model.safetensors"))

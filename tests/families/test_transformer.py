@@ -283,7 +283,7 @@ def test_the_explanation_has_the_terms_of_the_paper(model):
     assert "Token embedding × 4" in picture
     hand_built = build_model(CONFIG)
     hand_built.config = None
-    with pytest.raises(ValueError, match="a model without a config must have BERT's layers: a table of positions"):
+    with pytest.raises(ValueError, match="a model without a config must have BERT's layers: a position table"):
         explain(hand_built)
 
 

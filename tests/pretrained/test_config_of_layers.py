@@ -48,7 +48,7 @@ def test_layers_say_what_they_were_made_from(name):
 def test_a_block_that_is_not_like_berts_is_named_where_no_config_says_so():
     config = ToyConfig(family="gated_toy", **SIZES)
     encoder = find_encoder(build_model(config))
-    with pytest.raises(ValueError, match=r"position table and whole encoder blocks; Embedding-Position, .* is missing"):
+    with pytest.raises(ValueError, match=r"position table and complete encoder blocks; Embedding-Position, .* is missing"):
         config_of_layers(encoder)
     encoder = find_encoder(build_model(BertConfig(**SIZES)))
     encoder.layers["Encoder-2-FeedForward"].gated = True

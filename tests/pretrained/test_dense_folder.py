@@ -133,7 +133,7 @@ def test_do_lower_case_makes_a_tokenizer_lower_case_and_leaves_accents(tmp_path,
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "ä", "A"]
     tokenizer = lower_cased(WordPieceTokenizer(words, cased=cased), tmp_path)
     assert tokenizer.encode_batch(["A Ä"]).ids[0].tolist() == [2, 5, 6 if cased else 5, 3]
-    with pytest.raises(ValueError, match="do_lower_case true; expected a tokenizer that lower-cases, but a object is cased"):
+    with pytest.raises(ValueError, match="do_lower_case true; expected a tokenizer that can lower-case, but a object cannot"):
         lower_cased(object(), tmp_path)
 
 

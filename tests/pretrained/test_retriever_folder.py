@@ -126,7 +126,7 @@ REFUSED = {
         [FIRST, UNIT, MASK],
         {**LATE, "sentence_bert_config.json": {"query_expansion": {**EXPANSION, "token": "[PAD]"}}},
         {},
-        "the mask of the tokenizer; got the token '.PAD.'",
+        "the mask token of the tokenizer; got '.PAD.'",
     ),
     "late: words of queries": (
         [FIRST, UNIT, MASK],

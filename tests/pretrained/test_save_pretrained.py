@@ -218,7 +218,7 @@ def test_what_a_format_cannot_express_is_refused(tmp_path):
     with pytest.raises(ValueError, match="format must be one of huggingface, google, keras; got 'onnx'"):
         save_pretrained(roberta, tmp_path / "x", "onnx")
     mixed = build_model(roberta.config.replace(labels=("a", "b")), ["mlm", "classification"])
-    with pytest.raises(ValueError, match="expected the heads of one class of Hugging Face"):
+    with pytest.raises(ValueError, match="expected the heads of one Hugging Face class"):
         save_pretrained(mixed, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
@@ -226,7 +226,7 @@ def test_what_a_format_cannot_express_is_refused(tmp_path):
 def test_a_hand_built_model_needs_its_config_and_its_extra_layers_have_no_name(tmp_path):
     model = from_pretrained(GOLDEN / "bert")
     by_hand = BertModel(model.inputs, model.outputs[0])
-    with pytest.raises(ValueError, match="has no config: give its BertConfig as config="):
+    with pytest.raises(ValueError, match="config must be the BertConfig of a model assembled by hand"):
         save_pretrained(by_hand, tmp_path / "x")
     save_pretrained(by_hand, tmp_path / "x", config=model.config)
     assert len(arrays(tmp_path / "x")) == len(arrays(GOLDEN / "bert")) - 2  # all except the pooler

@@ -92,5 +92,5 @@ def test_what_it_must_not_have_is_refused(folder, name):
 def test_a_folder_without_the_projection_is_refused(folder):
     file = folder() / "model.safetensors"
     save_file({name: array for name, array in load_file(file).items() if name != "linear.weight"}, file)
-    with pytest.raises(ValueError, match=r"must have weights called linear\.weight, the projection of ColBERT"):
+    with pytest.raises(ValueError, match=r"must have weights named linear\.weight, the projection of ColBERT"):
         load_task(folder())

@@ -20,7 +20,7 @@ def test_a_link_out_of_a_folder_is_not_read_and_those_of_a_cache_are(tmp_path):
     secret.write_text("a private key")
     folder.mkdir()
     (folder / "vocab.txt").symlink_to(secret)
-    with pytest.warns(UserWarning, match=r"vocab\.txt is a link to .*secret, outside its folder, and is not read"):
+    with pytest.warns(UserWarning, match=r"vocab\.txt is a link to .*secret, outside its folder, and is skipped"):
         assert read_tokenizer_files(folder) == {}
     cache = tmp_path / "models--google--bert"
     for name in ("blobs", "snapshots/1a"):

@@ -230,16 +230,16 @@ def test_a_table_in_bfloat16_is_averaged_too(token_dict):
 @pytest.mark.parametrize(
     ("function", "argument", "message"),
     [
-        (add_tokens, ["aa", "a", "##z"], r"must not be in the vocabulary, and each may be given only once; got \['a', '##z'\]\.$"),
-        (add_tokens, ["aa", "bb", "aa"], r"must not be in the vocabulary, and each may be given only once; got \['aa'\]\.$"),
+        (add_tokens, ["aa", "a", "##z"], r"must be new to the vocabulary and different; got \['a', '##z'\]\.$"),
+        (add_tokens, ["aa", "bb", "aa"], r"must be new to the vocabulary and different; got \['aa'\]\.$"),
         (add_tokens, "aa", "tokens must be a list; got the string 'aa'"),
         (add_tokens, ["a b", "", 3], r"without white space; got \['a b', '', 3\]\."),
-        (add_tokens, ["\u0301"], "must be made of pieces of the vocabulary"),
+        (add_tokens, ["\u0301"], "must consist of pieces of the vocabulary"),
         (reuse_unused, ["aa", "bb", "cc", "dd"], "^4 unused tokens were requested, but the vocabulary has 3.$"),
         (reuse_unused, "aa", "tokens must be a list; got the string 'aa'"),
-        (prune_vocabulary, ["a", "aa", 3, VOCAB, "bb"], rf"does not have \['aa', {VOCAB}, 'bb'\]\.$"),
+        (prune_vocabulary, ["a", "aa", 3, VOCAB, "bb"], rf"unknown: \['aa', {VOCAB}, 'bb'\]\.$"),
         (prune_vocabulary, "aa", "keep must be a list; got the string 'aa'"),
-        (resize_vocabulary, 4, "size must be at least 5, so that padding and the special tokens stay; got 4"),
+        (resize_vocabulary, 4, "size must be at least 5, to keep padding and the special tokens; got 4"),
     ],
 )
 def test_errors_say_what_is_wrong(model, token_dict, function, argument, message):
@@ -250,7 +250,7 @@ def test_errors_say_what_is_wrong(model, token_dict, function, argument, message
 def test_a_vocabulary_that_is_not_the_models_is_refused(model, token_dict):
     with pytest.raises(ValueError, match=rf"from 0 to {VOCAB - 1}; it has {{'aa': {VOCAB}}}"):
         add_tokens(model, {**token_dict, "aa": VOCAB}, ["bb"])
-    with pytest.raises(ValueError, match=r"an id of its own .* it has {'a': 8, 'aa': 8}"):
+    with pytest.raises(ValueError, match=r"a unique id .* it has {'a': 8, 'aa': 8}"):
         add_tokens(model, {**token_dict, "aa": 8}, ["bb"])
     del token_dict["[UNK]"]
     with pytest.raises(ValueError, match=r"or it must have \[UNK\]; got '☃'"):

@@ -36,7 +36,7 @@ def test_a_run_leaves_a_discriminator_and_a_generator_with_one_embedding(whole):
         tables = [part.get_layer(layer).get_weights() for part in (discriminator, generator)]
         for one, other in zip(*tables, strict=True):
             np.testing.assert_array_equal(one, other)
-    with pytest.warns(UserWarning, match=r"4 of 25 variables keep random values: NSP-Dense/kernel, .*, Classification/bias"):
+    with pytest.warns(UserWarning, match=r"4 of 25 variables are newly initialised: NSP-Dense/kernel, .*, Classification/bias"):
         finetuned = from_pretrained(folder / "model", heads=["classification"], strict=False)
     assert finetuned.output_shape == (None, 2)
 
