@@ -1,4 +1,4 @@
-"""The tokens that a Hugging Face folder adds to its vocabulary, and how each of them is found in a text."""
+"""Tokens that a Hugging Face folder adds to its vocabulary, and how they are matched in texts."""
 
 from tokenizers import AddedToken
 
@@ -6,27 +6,27 @@ from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.tokenizer_json import model_type, objects, section
 from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
 
-# A `[MASK]` in a text is treated as text unless `special_tokens_in_text` is set.
+# A written `[MASK]` is text unless `special_tokens_in_text` is set.
 SPECIAL = (GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)
 
-# How a token is found; each is True or False in the files.
+# How a token is matched; each flag is true or false in the files.
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
-# Lists of further special tokens, in files of transformers 4 and 5.
+# Lists of additional special tokens, in files of transformers 4 and 5.
 MORE_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
 
 
 def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
-    """A vocabulary with the tokens that the files next to it add.
+    """A vocabulary with the tokens added by the files next to it.
 
     Args:
         vocabulary: a dictionary from token to id.
-        folder: a `Path`; reads tokenizer.json, tokenizer_config.json, special_tokens_map.json and added_tokens.json.
-        kind: the type of the model in a tokenizer.json; a file of another type belongs to another vocabulary.
-        special: tokens that are not added ones, although the files list them.
+        folder: a `Path` with tokenizer.json, tokenizer_config.json, special_tokens_map.json and added_tokens.json, all optional.
+        kind: model type of the tokenizer.json; a file of another type belongs to another vocabulary.
+        special: tokens that do not count as added, although the files list them.
 
     Returns:
-        The vocabulary, and a `tokenizers.AddedToken` for each of its tokens that was added, by id.
+        The vocabulary, and a dictionary from id to `tokenizers.AddedToken` for each added token.
 
     Raises:
         ValueError: a token or an id occurs twice, or one of the files is damaged.
@@ -52,11 +52,11 @@ def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
 
 
 def mask_takes_space(folder, mask):
-    """Whether white space before a mask in a text belongs to it, as for RoBERTa; None if the files do not say.
+    """Whether white space before a written mask belongs to it, as for RoBERTa; None if the files do not say.
 
     Args:
         folder: a `Path`.
-        mask: the content of the mask token.
+        mask: the mask token.
     """
     for file in ("tokenizer_config.json", "special_tokens_map.json"):
         token = json_object(folder / file).get("mask_token")
@@ -67,7 +67,7 @@ def mask_takes_space(folder, mask):
 
 
 def rules_of(added, vocabulary):
-    """`AddedToken`s of strings and `AddedToken`s, by content; a ValueError if one is not in the vocabulary."""
+    """`AddedToken`s by content, from strings and `AddedToken`s; a ValueError if one is not in the vocabulary."""
     rules = {}
     for token in added:
         if not isinstance(token, (str, AddedToken)):
@@ -97,7 +97,7 @@ def added_tokens_decoder(tokenizer):
 
 
 def added_token(values, where):
-    """An `AddedToken` from an object of a file; a ValueError if it is not one.
+    """An `AddedToken` from an object in a file; a ValueError if it is malformed.
 
     Args:
         values: a dictionary with `content` and some of `FLAGS`.
@@ -133,7 +133,7 @@ def _of_added_tokens_json(folder, special):
 
 
 def _more_special(folder):
-    """Contents of the special tokens in the settings, in addition to those that every tokenizer has."""
+    """Special tokens in the settings, besides those that every tokenizer has."""
     found = []
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         values = json_object(folder / file)

@@ -1,4 +1,4 @@
-"""The base class of tokenizers for batches of texts: rows, pairs, truncation, windows, padding."""
+"""The base class of tokenizers for batches: rows, pairs, truncation, windows, padding."""
 
 import abc
 import itertools
@@ -14,7 +14,7 @@ from keras_bert_rebuild.text.encoding import has_max_context, window_rows
 from keras_bert_rebuild.text.flat_tokens import concatenate
 from keras_bert_rebuild.text.segmented import LiteralTokens, align_labels, encode_words
 
-# Characters that are encoded at once, so that intermediate arrays fit into the cache of the processor.
+# Characters encoded at a time, so that intermediate arrays fit into the processor's cache.
 SLICE = 1 << 16
 
 
@@ -25,10 +25,10 @@ class BatchTokenizer(abc.ABC):
     """
 
     vocabulary: dict
-    """From token to id."""
+    """Token to id."""
 
     tokens: dict
-    """From id to token."""
+    """Id to token."""
 
     cls_id: int
     sep_id: int
@@ -37,31 +37,31 @@ class BatchTokenizer(abc.ABC):
     mask_id: int | None
 
     separators = 1
-    """Separators between the texts of a pair."""
+    """Number of separators between the texts of a pair."""
 
     second_segment = 1
     """Segment of the second text of a pair."""
 
     cls_last = False
-    """Whether rows are `A <sep> B <sep> <cls>`, padded in front, and not `[CLS] A [SEP] B [SEP]`."""
+    """Whether rows are `A <sep> B <sep> <cls>`, padded on the left, instead of `[CLS] A [SEP] B [SEP]`."""
 
     added_tokens: tuple[str, ...] = ()
-    """Tokens that stand for themselves wherever they are written in a text."""
+    """Tokens that are matched verbatim in a text."""
 
     rules: Mapping[str, AddedToken] = {}
-    """How each added token is found, a `tokenizers.AddedToken`."""
+    """How each added token is matched, a `tokenizers.AddedToken`."""
 
     takes_space: tuple[str, ...] = ()
-    """Special tokens that absorb the white space before them when they are written in a text."""
+    """Special tokens that absorb white space before them when written in a text."""
 
     @property
     def special_ids(self) -> set[int]:
-        """Ids of the special tokens, a set."""
+        """The ids of the special tokens."""
         ids = (self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)
         return {i for i in ids if i is not None}
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other one has the same arguments, and so the same ids."""
+        """Whether both tokenizers have the same arguments, and so give the same ids."""
         if type(other) is not type(self):
             return NotImplemented
         return bool(self.__reduce__() == other.__reduce__())
@@ -89,16 +89,16 @@ class BatchTokenizer(abc.ABC):
         Args:
             texts: a list of strings; with `is_pretokenized` a list of lists of words.
             pairs: the second text of every pair, or None.
-            max_len: maximum number of tokens in a row, special ones included; longer ones are truncated.
-            truncation: `longest_first` (Google's: from the end of the longer one, token by token), `only_first`, `only_second`, or
-                `halves`, as the package tokenizers: if both are cut, the longer one has the odd token of room.
-            pad_to: None for lists of arrays, every row with its own length; for arrays, `"longest"` for the longest row of the
-                batch, a length, or a list of lengths, of which the smallest that fits all rows is used.
+            max_len: maximum number of tokens in a row, special ones included; longer rows are truncated.
+            truncation: `longest_first` (as Google does: token by token, from the end of the longer text), `only_first`,
+                `only_second`, or `halves` (as tokenizers does: if both are truncated, an odd token goes to the longer one).
+            pad_to: None for lists of arrays, each row with its own length; for padded arrays, `"longest"` for the longest row of
+                the batch, a length, or a list of lengths, of which the smallest that fits all rows is used.
             return_offsets: also return `offsets` and `word_ids`.
-            is_pretokenized: texts are lists of words; `word_ids` then counts these, and offsets are relative to a word.
-            special_tokens_in_text: `[MASK]`, `[SEP]` and the others in a text are these tokens; else they are text, which is the
-                safe choice for untrusted text.
-            stride: instead of truncating, split the long text (the first, or with pairs the one that `truncation` names) into
+            is_pretokenized: texts are lists of words; `word_ids` count these, and offsets are relative to a word.
+            special_tokens_in_text: recognise written `[MASK]`, `[SEP]` and so on as these tokens; by default they are text, which
+                is safe for untrusted texts.
+            stride: instead of truncating, split the long text (the first, or for pairs the one that `truncation` names) into
                 windows that share this many tokens.
 
         Returns:
@@ -142,17 +142,17 @@ class BatchTokenizer(abc.ABC):
     align_labels = staticmethod(align_labels)
 
     def decode(self, ids: Sequence[int] | npt.NDArray[Any], skip_special_tokens: bool = True) -> str:
-        """The text of ids.
+        """The text for ids.
 
         Args:
             ids: ids of one row.
             skip_special_tokens: leave out `[CLS]`, `[SEP]`, `[PAD]`, `[MASK]` and `[UNK]`, or their names in this vocabulary.
 
         Raises:
-            ValueError: an id is not in the vocabulary, or the ids are not those of one row.
+            ValueError: an id is not in the vocabulary, or `ids` has several rows.
         """
         if np.ndim(ids) != 1:
-            raise ValueError(f"ids must be those of one row; got an array of shape {np.shape(ids)}.")
+            raise ValueError(f"ids must be a single row; got an array of shape {np.shape(ids)}.")
         ids = np.asarray(ids).tolist()
         unknown = next((i for i in ids if i not in self.tokens), None)
         if unknown is not None:
@@ -162,7 +162,7 @@ class BatchTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _encode_texts(self, texts, with_offsets, are_words):
-        """The `FlatTokens` of strings without literal tokens.
+        """The `FlatTokens` of strings without added tokens.
 
         Args:
             texts: a list of strings.
@@ -172,7 +172,7 @@ class BatchTokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _join(self, ids):
-        """The text of known ids."""
+        """The text for known ids."""
 
     def _encode(self, texts, with_offsets, is_pretokenized, special_tokens_in_text, are_words=False):
         if is_pretokenized:
@@ -183,7 +183,7 @@ class BatchTokenizer(abc.ABC):
         )
 
     def _encode_written(self, texts, with_offsets, are_words, special_tokens_in_text):
-        """The `FlatTokens` of strings that may contain literal tokens."""
+        """The `FlatTokens` of strings that may contain added tokens."""
         encode = lambda plain: self._encode_texts(plain, with_offsets, are_words)  # noqa: E731
         if not (self.added_tokens or special_tokens_in_text):
             return encode(texts)
@@ -201,7 +201,7 @@ class BatchTokenizer(abc.ABC):
         return LiteralTokens(list(rules.values()), self.vocabulary, self._normalizer())
 
     def _normalizer(self):
-        """The normalizer to apply before searching for `normalized` tokens, one of `tokenizers.normalizers`; None for none."""
+        """The normalizer applied before matching `normalized` tokens, one of `tokenizers.normalizers`; None for none."""
         return
 
     def _check(self, texts, pairs, max_len, truncation, stride, frame):
@@ -225,7 +225,7 @@ class BatchTokenizer(abc.ABC):
 
 
 def slices(texts):
-    """Texts in parts of about `SLICE` characters; at least one part."""
+    """Texts in slices of about `SLICE` characters; at least one slice."""
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
     cuts = np.flatnonzero(np.diff(ends // SLICE)) + 1
     for begin, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
@@ -233,7 +233,7 @@ def slices(texts):
 
 
 def text_list(name, value):
-    """The value, if it is a list of texts and not one text; else a ValueError."""
+    """The value if it is a list of texts and not a single text; else a ValueError."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__len__"):
         raise ValueError(f"{name} must be a list of texts; got {type(value).__name__} {str(value)[:40]!r}.")
     return value

@@ -28,19 +28,19 @@ CLS, PAD, SEP, UNK, MASK = SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 class ByteLevelBPETokenizer(BatchTokenizer):
-    """Splits texts into the byte pairs of RoBERTa's vocabulary, many at a time.
+    """Splits texts into the byte-level BPE tokens of RoBERTa's vocabulary, many texts at a time.
 
-    A space belongs to the word after it, so a word at the very start of a text has other tokens than inside it. Words, for
-    `word_ids`, are sequences of letters, of digits or of other signs. Pairs are `<s> A </s></s> B </s>`, all of segment 0. With
-    `is_pretokenized` every word has a space before it.
+    A space belongs to the word after it, so a word at the start of a text has other tokens than elsewhere. Words, for `word_ids`,
+    are sequences of letters, of digits or of other characters. Pairs are `<s> A </s></s> B </s>`, all in segment 0. With
+    `is_pretokenized`, every word is preceded by a space.
 
     Args:
         vocab: the path of a vocab.json, or a dictionary from token to id.
-        merges: the path of a merges.txt, or a list of pairs of tokens in the order of merging.
+        merges: the path of a merges.txt, or a list of token pairs in merge order.
         add_prefix_space: encode texts as if they began with a space.
-        added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text: strings or
-            `tokenizers.AddedToken`s, with their `single_word`, `lstrip`, `rstrip` and `special`.
-        mask_takes_space: white space before a `<mask>` in a text belongs to it; None for yes.
+        added_tokens: tokens of the vocabulary that are matched verbatim in a text: strings or `tokenizers.AddedToken`s, with their
+            `single_word`, `lstrip`, `rstrip` and `special`.
+        mask_takes_space: whether white space before a written `<mask>` belongs to it; None for yes.
 
     Raises:
         ValueError: the files are not those of a RoBERTa tokenizer, or an added token is not in the vocabulary.
@@ -70,7 +70,7 @@ class ByteLevelBPETokenizer(BatchTokenizer):
             raise ValueError(f"a byte-level vocabulary must have <s>, <pad>, </s> and <unk>; got one without {missing}.")
         unknown = next((pair for pair in self.merges if not {*pair, "".join(pair)} <= self.vocabulary.keys()), None)
         if unknown is not None:
-            raise ValueError(f"merges must be of tokens of the vocabulary; got {' '.join(unknown)!r}.")
+            raise ValueError(f"merges must consist of tokens of the vocabulary; got {' '.join(unknown)!r}.")
         self.tokens = {i: token for token, i in self.vocabulary.items()}
         self.cls_id, self.pad_id, self.sep_id, self.unk_id = (self.vocabulary[token] for token in SPECIAL[:-1])
         self.mask_id = self.vocabulary.get(MASK)
@@ -85,8 +85,8 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         """The tokenizer of a checkpoint.
 
         Args:
-            path: a folder with vocab.json and merges.txt, or with the tokenizer.json of a byte-level BPE model. Whether texts begin
-                with a space is read from tokenizer_config.json, or else from tokenizer.json.
+            path: a folder with vocab.json and merges.txt, or with the tokenizer.json of a byte-level BPE model. `add_prefix_space`
+                is read from tokenizer_config.json, or else from tokenizer.json.
             options: arguments of the class that override the files.
         """
         path = Path(path)
@@ -129,7 +129,7 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         return flat
 
     def _join(self, ids):
-        """The text of the tokens' bytes; invalid UTF-8 becomes U+FFFD."""
+        """The text of the tokens' bytes, with U+FFFD for invalid UTF-8."""
         return self._tokenizer.decode(ids, skip_special_tokens=False)
 
 
@@ -144,7 +144,7 @@ def _vocabulary(vocab):
 
 
 def _merges(merges):
-    """Pairs of tokens from a merges.txt, from its lines or from pairs."""
+    """Token pairs from a merges.txt, its lines, or pairs."""
     if isinstance(merges, (str, Path)):
         if not Path(merges).is_file():
             raise ValueError(f"expected a merges.txt at {merges}; it does not exist.")
@@ -153,15 +153,15 @@ def _merges(merges):
     pairs = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in merges]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
     if wrong is not None:
-        raise ValueError(f"every line of merges must be two tokens with a space between them; got {' '.join(wrong)!r}.")
+        raise ValueError(f"every line of merges must be two tokens separated by a space; got {' '.join(wrong)!r}.")
     return pairs
 
 
 def _model(values, path):
-    """Vocabulary and merges of a tokenizer.json."""
+    """The vocabulary and merges of a tokenizer.json."""
     model = section(values, "model", path)
     if model_type(values, path) != "BPE":
-        raise ValueError(f"expected a byte-level BPE tokenizer; {path} holds a {model_type(values, path)} model.")
+        raise ValueError(f"expected a byte-level BPE tokenizer; {path} has a {model_type(values, path)} model.")
     merges = model.get("merges")
     if not isinstance(merges, list) or not all(isinstance(pair, (str, list)) for pair in merges):
         raise ValueError(f"the merges in {path} must be a list of pairs of tokens; got {merges!r:.60}.")

@@ -1,4 +1,4 @@
-"""Token ids as inputs of a model: truncated or in overlapping windows, between special tokens, padded."""
+"""Token ids as model inputs: truncated or in overlapping windows, with special tokens, padded."""
 
 import itertools
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from keras_bert_rebuild.text.flat_tokens import ragged_range
 # The segment of a class token after the texts.
 CLS_SEGMENT = 2
 
-# Which text of a pair is cut: the longer one, token by token; that one; or the longer one, and the odd token of room is its own.
+# Which text of a pair is truncated: the longer one, token by token; a given one; or halves, where an odd token goes to the longer.
 TRUNCATIONS = ("longest_first", "only_first", "only_second", "halves")
 
 
 @dataclass
 class Encoding:
-    """A batch of texts or pairs. Without padding every field except `texts` is a list of arrays, one for each row."""
+    """A batch of texts or pairs. Without padding, every field except `texts` is a list with an array per row."""
 
     ids: np.ndarray
     """Token ids `(rows, length)`, int32."""
 
     segments: np.ndarray
-    """0 for the first text and for padding, 1 for the second (0 for RoBERTa), 2 for a class token at the end, `(rows, length)`."""
+    """0 for the first text and padding, 1 for the second (0 for RoBERTa), 2 for a class token at the end, `(rows, length)`."""
 
     mask: np.ndarray
     """1 at tokens, 0 at padding, `(rows, length)`."""
 
     texts: np.ndarray
-    """The index of the text or pair of every row `(rows,)`; with windows a text has several rows."""
+    """The index of each row's text or pair, `(rows,)`; with windows, a text has several rows."""
 
     offsets: np.ndarray | None = None
-    """First character of a token and the one after its last, in its own text, `(rows, length, 2)`; (0, 0) at special tokens and
+    """Start and end (exclusive) of a token in characters of its own text, `(rows, length, 2)`; (0, 0) at special tokens and
     padding."""
 
     word_ids: np.ndarray | None = None
@@ -41,7 +41,7 @@ class Encoding:
     """With windows: index of a token in its own text `(rows, length)`; -1 at special tokens and padding."""
 
     max_context: np.ndarray | None = None
-    """With windows: whether no other window shows more context around this token of the split text, `(rows, length)`."""
+    """With windows: whether this window shows the maximum context of this token of the split text, `(rows, length)`."""
 
     @property
     def inputs(self) -> list[np.ndarray]:
@@ -58,13 +58,13 @@ class Frame:
     pad_id: int
 
     separators: int = 1
-    """Separators between the texts of a pair."""
+    """Number of separators between the texts of a pair."""
 
     second_segment: int = 1
     """Segment of the second text and the separator after it."""
 
     cls_last: bool = False
-    """Whether the class token is the last one, of segment 2, and padding is in front."""
+    """Whether the class token is last, in segment 2, and padding on the left."""
 
     def size(self, sides):
         """The number of special tokens in a row of `sides` texts."""
@@ -73,16 +73,16 @@ class Frame:
 
 @dataclass(frozen=True)
 class Rows:
-    """Which tokens every row has: for each of its one or two texts, the first token and their number, `(rows, sides)` each."""
+    """Which tokens every row has: for each of its one or two texts, the index of the first token and the number of tokens."""
 
     texts: np.ndarray
     """Index of the text or pair `(rows,)`."""
 
     first: np.ndarray
-    """The index of the first token in the text."""
+    """Index of the first token in the text, `(rows, sides)`."""
 
     counts: np.ndarray
-    """The number of tokens."""
+    """Number of tokens, `(rows, sides)`."""
 
 
 def whole_rows(lengths, room, truncation):
@@ -90,13 +90,13 @@ def whole_rows(lengths, room, truncation):
 
     Args:
         lengths: tokens of every text `(texts, 1)`, or of both texts of every pair `(pairs, 2)`.
-        room: tokens of a row without the special ones, or None.
+        room: maximum number of tokens of a row without special ones, or None.
         truncation: `longest_first` truncates the longer text, the second if both are equally long; `only_first` and `only_second`
-            truncate that one. `halves` is as `longest_first`, but if both are truncated the longer one, the second of equally long
-            ones, has the odd token of room.
+            truncate that text. `halves` is like `longest_first`, but if both are truncated, an odd token goes to the longer one,
+            the second if both are equally long.
 
     Raises:
-        ValueError: the text that may not be truncated leaves no room for a token of the other.
+        ValueError: the text that must not be truncated leaves no room for the other.
     """
     counts = lengths
     if room is not None:
@@ -121,22 +121,21 @@ def remaining_room(lengths, room, side):
     if short.any():
         i = int(short.argmax())
         raise ValueError(
-            f"truncation {TRUNCATIONS[1 + side]!r} must leave room for a token of that text; the other one of pair {i} has "
+            f"truncation {TRUNCATIONS[1 + side]!r} must leave room for a token of that text; the other text of pair {i} has "
             f"{lengths[i, 1 - side]} tokens, and max_len leaves {room}."
         )
     return rest
 
 
 def assemble(sides, rows, frame, pad_to, max_context=None):
-    """Rows of ids with special tokens around the texts.
+    """Rows of ids, with special tokens around the texts.
 
     Args:
         sides: `FlatTokens` of the texts and, for pairs, of the second texts.
         rows: a `Rows`.
         frame: a `Frame`.
         pad_to: None, `"longest"`, a length, or a list of lengths, of which the smallest that fits every row is used.
-        max_context: with windows, the side that is split into them and the result of `has_max_context` for it; then the encoding
-            also has positions.
+        max_context: with windows, the side that is split and its `has_max_context`; the encoding then also has positions.
 
     Returns:
         An `Encoding`, with offsets and words if the tokens have them.
@@ -158,7 +157,7 @@ def assemble(sides, rows, frame, pad_to, max_context=None):
     start = begin + (0 if frame.cls_last else 1)
     for side, flat in enumerate(sides):
         counts = rows.counts[:, side]
-        # Indices into the flattened array of all rows: indexing the tokens costs less than a mask over every position.
+        # Indices into the flattened array of all rows: cheaper than a mask over every position.
         indices = ragged_range(first + start, counts)
         source = _source(flat, rows, side)
         encoding.ids.ravel()[indices] = flat.ids[source]
@@ -182,14 +181,14 @@ def assemble(sides, rows, frame, pad_to, max_context=None):
 
 
 def _source(flat, rows, side):
-    """The indices of the tokens of all rows among those of the texts."""
+    """The indices, among the tokens of all texts, of the tokens of all rows."""
     if len(rows.texts) == len(flat.lengths) and np.array_equal(rows.counts[:, side], flat.lengths):
         return slice(None)
     return ragged_range(flat.first[rows.texts] + rows.first[:, side], rows.counts[:, side])
 
 
 def without_padding(encoding):
-    """The encoding with lists of arrays, every row with its own length."""
+    """The encoding with a list of arrays per field, each row with its own length."""
     lengths = encoding.mask.sum(1)
     for name, value in vars(encoding).items():
         if name != "texts" and value is not None:
@@ -210,16 +209,16 @@ def _width(totals, pad_to):
 
 
 def window_rows(lengths, room, side, stride):
-    """Rows that together show all of one text, in as many windows as needed.
+    """Rows that together cover one text, in as many windows as needed.
 
     Args:
         lengths: tokens of every text `(texts, 1)` or pair `(pairs, 2)`.
-        room: tokens in a window of each text `(texts,)`.
-        side: the text that is split into windows, 0 or 1; every row contains all of the other one.
-        stride: tokens that a window shares with the next.
+        room: maximum number of tokens in a window of each text, `(texts,)`.
+        side: the text that is split into windows, 0 or 1; every row has the whole other text.
+        stride: number of tokens that consecutive windows share.
 
     Returns:
-        A `Rows`; the windows of a text are consecutive.
+        A `Rows`, with consecutive windows of a text.
 
     Raises:
         ValueError: the stride leaves no room to advance.
@@ -227,7 +226,7 @@ def window_rows(lengths, room, side, stride):
     long = lengths[:, side] > room
     if (long & (room <= stride)).any():
         i = int((long & (room <= stride)).argmax())
-        raise ValueError(f"stride must be less than the {room[i]} tokens that a window of text {i} has room for; got {stride}.")
+        raise ValueError(f"stride must be less than the {room[i]} tokens that fit into a window of text {i}; got {stride}.")
     step = np.maximum(room - stride, 1)
     windows = np.where(long, -(-(lengths[:, side] - room) // step) + 1, 1)
     texts = np.repeat(np.arange(len(lengths)), windows)
@@ -240,13 +239,13 @@ def window_rows(lengths, room, side, stride):
 
 
 def has_max_context(rows, side):
-    """For every token of every window, whether no other window shows more context around it.
+    """For every token of every window, whether this window shows its maximum context.
 
-    The context of a token in a window is the smaller number of the tokens before and after it, plus a hundredth of the window's
+    The context of a token in a window is the minimum of the numbers of tokens before and after it, plus a hundredth of the window's
     length.
 
     Returns:
-        A list of bool arrays, one for each row.
+        A list of bool arrays, one per row.
 
     Reference: `_check_is_max_context` in `run_squad.py` of google-research/bert.
     """
@@ -256,7 +255,7 @@ def has_max_context(rows, side):
     for low, high in itertools.pairwise(bounds.tolist()):
         length = (first[low:high] + counts[low:high]).max(initial=0)
         maximum, winner = np.full(length, -1.0), np.full(length, -1)
-        # Each window is compared only within its own span: comparing over the whole text would be quadratic in its length.
+        # Compare each window only within its own span: over the whole text, the time would be quadratic in its length.
         for row in range(low, high):
             span, before = slice(first[row], first[row] + counts[row]), np.arange(counts[row])
             context = np.minimum(before, before[::-1]) + 0.01 * counts[row]

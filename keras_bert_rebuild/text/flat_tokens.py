@@ -1,4 +1,4 @@
-"""The tokens and the words of many texts, concatenated; words are found by NumPy over code points."""
+"""Tokens and words of many texts, concatenated; words are found with NumPy over code points."""
 
 import itertools
 from dataclasses import dataclass, fields
@@ -16,16 +16,16 @@ class FlatTokens:
     """Ids `(tokens,)`, int32."""
 
     lengths: np.ndarray
-    """Number of tokens of every text `(texts,)`, int64."""
+    """Number of tokens per text `(texts,)`, int64."""
 
     starts: np.ndarray | None = None
-    """The first character of every token in its text `(tokens,)`."""
+    """Index of the first character of every token in its text `(tokens,)`."""
 
     stops: np.ndarray | None = None
-    """The character after the last one of every token `(tokens,)`."""
+    """Index after the last character of every token `(tokens,)`."""
 
     words: np.ndarray | None = None
-    """The index of its word in the text, from 0, `(tokens,)`; punctuation marks and CJK characters are words."""
+    """Index, from 0, of its word in the text, `(tokens,)`; punctuation marks and CJK characters are words."""
 
     @property
     def first(self):
@@ -41,7 +41,7 @@ class FlatTokens:
         return counts
 
     def take(self, texts):
-        """The tokens of texts by their indices, in that order."""
+        """The tokens of the texts with these indices, in that order."""
         source = ragged_range(self.first[texts], self.lengths[texts])
         return FlatTokens(self.ids[source], self.lengths[texts], *(x if x is None else x[source] for x in self._offset_columns()))
 
@@ -88,7 +88,7 @@ def _joined(columns):
     return np.fromiter(itertools.chain.from_iterable(columns), np.int64)
 
 
-# Instead of the size of a form: unknown yet, or dependent on the neighbours.
+# Instead of the length of a form: not known yet, or dependent on neighbouring characters.
 _UNKNOWN, _IN_CONTEXT = 255, 254
 
 _SPACE = ord(" ")
@@ -111,13 +111,13 @@ class FlatWords:
     """Number of words of every text `(texts,)`, int64."""
 
     origins: np.ndarray | None = None
-    """The offset of every character's original in all texts, joined with a space before each `(characters,)`."""
+    """The offset of every character's original in the line of all texts, each preceded by a space, `(characters,)`."""
 
     texts: np.ndarray | None = None
-    """The offset of every text in all texts, joined with a space before each `(texts,)`."""
+    """The offset of every text in that line, `(texts,)`."""
 
     def strings(self, words):
-        """Some words, by their indices, as strings."""
+        """The words with these indices, as strings."""
         line = self.characters.tobytes().decode("utf-32-le", "surrogatepass")
         return [line[begin:stop] for begin, stop in zip(self.begins[words].tolist(), self.stops[words].tolist(), strict=True)]
 
@@ -125,8 +125,8 @@ class FlatWords:
 class WordSplitter:
     """Normalises texts and splits them into words.
 
-    The form of a character is computed once, with spaces around it if it is a word of its own. The few characters whose form
-    depends on their neighbours are normalised with everything between two spaces.
+    The form of a character is computed once, with spaces around it if it is a word by itself. The few characters whose form depends
+    on their neighbours are normalised together with everything up to the next spaces.
 
     Args:
         settings: `WordPieceSettings`.
@@ -136,7 +136,7 @@ class WordSplitter:
         self._settings = settings
         self._sizes = np.full(0x110000, _UNKNOWN, np.uint8)
         self._first = np.zeros(0x110000, np.int32)
-        # White space is the first form, and no other character has it.
+        # White space is form 0, and no other character has that form.
         self._forms = np.array([_SPACE], np.uint32)
 
     def __call__(self, texts, with_offsets):
@@ -167,7 +167,7 @@ class WordSplitter:
         return flat
 
     def _looked_up(self, line, codes):
-        """The index of every character's form among the forms, its length, the forms, and the forms that depend on neighbours."""
+        """The index of every character's form, its length, all forms, and the forms that depend on neighbours."""
         sizes = self._sizes.take(codes)
         if sizes.max() == _UNKNOWN:
             unknown = codes[sizes == _UNKNOWN]
@@ -191,7 +191,7 @@ class WordSplitter:
         self._forms = np.append(self._forms, np.array(added, np.uint32))
 
     def _in_context(self, line, first, sizes):
-        """The same, but everything between two spaces has one form, which is assigned to the first character."""
+        """The same, but everything between two spaces has one form, assigned to the first character."""
         white = np.flatnonzero((sizes == 1) & (first == 0))
         dependent = np.unique(np.searchsorted(white, np.flatnonzero(sizes == _IN_CONTEXT)))
         sizes, added, found = sizes.astype(np.int64), [], []

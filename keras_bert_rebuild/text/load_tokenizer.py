@@ -12,7 +12,7 @@ from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokeniz
 from keras_bert_rebuild.text.tokenizer_json import is_googles, is_robertas, model_type, reads_tokenizer_files
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-# Tokenizer, its files, and the model type that the settings next to these must name (None: any).
+# Tokenizer class, its files, and the model type that the settings next to them must name (None: any).
 KINDS = (
     (WordPieceTokenizer, ("vocab.txt",), None),
     (SentencePieceTokenizer, ("spiece.model",), "albert or xlnet"),
@@ -21,23 +21,23 @@ KINDS = (
     (ByteLevelBPETokenizer, ("vocab.json", "merges.txt"), None),
 )
 
-# By the type of model in tokenizer.json: the tokenizer, and a test whether the rules in the file are its own.
+# Model type in tokenizer.json to the tokenizer class, and a test whether it supports the rules in the file.
 IN_JSON: dict[str, Any] = {
     "WordPiece": (WordPieceTokenizer, is_googles),
     "BPE": (ByteLevelBPETokenizer, is_robertas),
 }
 
-# Which file to use in a folder with files of several kinds.
+# Which file to use if a folder has files of several kinds.
 PREFERRED = {"bert": "vocab.txt", "albert": "spiece.model", "roberta": "vocab.json", "xlmroberta": "sentencepiece.bpe.model"}
 PREFERRED |= {"debertav2": "spm.model", "xlnet": "spiece.model"}
 
-# Models with the tokenizer of another one where their settings name no class.
+# Models that use the tokenizer of another model if their settings name no class.
 BORROWED = {"gte": "xlmroberta", "nomicbert": "bert"}
 
-# These split words with code of their own, whatever files they have.
+# Tokenizers with their own word-splitting code, whatever their files.
 REFUSED = ("bertjapanese", "bertweet", "phobert", "herbert")
 
-# Classes of transformers that have the files of `KINDS` if there is no tokenizer.json.
+# Classes of transformers whose files are those of `KINDS` if there is no tokenizer.json.
 CLASSES = (
     "albert", "bart", "basic", "bert", "camembert", "convbert", "data2vectext", "debertav2", "distilbert", "dprcontextencoder",
     "dprquestionencoder", "dprreader", "electra", "funnel", "ibert", "layoutlm", "layoutlmv2", "longformer", "lxmert", "mobilebert",
@@ -45,7 +45,7 @@ CLASSES = (
     "xlnet",
 )  # fmt: skip
 
-# Files and keys in which a checkpoint names its model.
+# Files and keys that name the model of a checkpoint.
 SETTINGS = (
     ("tokenizer_config.json", "tokenizer_class"),
     ("config.json", "tokenizer_class"),
@@ -56,7 +56,7 @@ SETTINGS = (
 
 @reads_tokenizer_files
 def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokenizer:
-    """The tokenizer of a checkpoint, determined by its files.
+    """The tokenizer of a checkpoint, recognised by its files.
 
     Args:
         path: a folder with vocab.txt (BERT), vocab.json and merges.txt (RoBERTa), spiece.model (ALBERT, XLNet),
@@ -66,11 +66,11 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
         options: arguments of the tokenizer.
 
     Returns:
-        A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer` if the files have its rules, else a
+        A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer` if it supports the files, else a
         `PipelineTokenizer` of the tokenizer.json.
 
     Raises:
-        ValueError: there is no such file, it is damaged, or it belongs to another kind of tokenizer.
+        ValueError: there are no such files, they are damaged, or belong to another kind of tokenizer.
     """
     path = Path(path)
     if not path.exists():
@@ -88,7 +88,7 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
     in_json = _of_json(folder)
     if found:
         tokenizer, files, needed = found[0]
-        # A tokenizer.json of the same kind with other rules, or that of a SentencePiece model of another family.
+        # A tokenizer.json of the same kind with other rules, or of a SentencePiece model of another family.
         if in_json is PipelineTokenizer and path == folder and (tokenizer in _kinds_in(folder) or not _fits(needed, names)):
             return PipelineTokenizer.from_pretrained(folder, **options)
         if not _fits(needed, names):
@@ -117,7 +117,7 @@ def _of_json(folder):
 
 
 def _kinds_in(folder):
-    """The usual class for the type of model in a tokenizer.json, in a tuple."""
+    """The default class for the model type of a tokenizer.json, in a tuple."""
     path = folder / "tokenizer.json"
     return IN_JSON.get(model_type(json_object(path), path), ())[:1]
 
@@ -127,7 +127,7 @@ def _fits(needed, names):
 
 
 def _check_program(folder, names):
-    """Raise a ValueError for a tokenizer with code of its own."""
+    """Raise a ValueError for a tokenizer with its own code."""
     wrong = next((name for name in names if name.startswith(REFUSED)), None)
     settings = json_object(folder / "tokenizer_config.json")
     if wrong is None and settings.get("word_tokenizer_type") is not None:
@@ -138,7 +138,7 @@ def _check_program(folder, names):
     if wrong is not None:
         raise ValueError(
             f"expected a tokenizer of BERT, RoBERTa, ALBERT, XLNet, XLM-RoBERTa or DeBERTa; the settings of {folder} name "
-            f"{wrong!r}, which splits words with code of its own."
+            f"{wrong!r}, which has its own word-splitting code."
         )
 
 
@@ -148,7 +148,7 @@ def _names(folder):
 
 
 def _name(folder, file, key):
-    """One name: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`; empty for a generic class."""
+    """A normalised name: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`; empty for a generic class."""
     name = str(json_object(folder / file).get(key) or "").lower().replace("-", "").replace("_", "")
     name = name.removesuffix("fast").removesuffix("tokenizer")
     return "" if name in ("pretrained", "tokenizersbackend") else BORROWED.get(name, name)

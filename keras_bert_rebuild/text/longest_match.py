@@ -1,6 +1,6 @@
-"""WordPiece as Google applies it: the longest piece first; a word is split completely or unknown."""
+"""WordPiece as in Google's code: greedy longest match; a word is split completely or is unknown."""
 
-# A longer word is `[UNK]`.
+# Longer words are `[UNK]`.
 MAX_WORD_CHARACTERS = 200
 
 
@@ -54,7 +54,7 @@ def _longest(pieces):
     return longest
 
 
-# In a longer word, pieces up to the longest one of the vocabulary are tried: otherwise the time would be quadratic in its length.
+# Pieces are tried up to the length of the longest in the vocabulary: otherwise the time would be quadratic in long words.
 LONG_WORD = 200
 
 

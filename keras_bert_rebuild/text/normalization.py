@@ -1,4 +1,4 @@
-"""Google's `BasicTokenizer`: text cleaned and split into words, with the source offset of every character."""
+"""Google's `BasicTokenizer`: cleans texts and splits them into words, with the source offset of every character."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ CJK_BLOCKS = (
     (0x2F800, 0x2FA1F),
 )
 
-# The rules below for ASCII: words, and single punctuation marks.
+# The rules below, for ASCII: words, and single punctuation marks.
 _ASCII_WORDS = re.compile(r"[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]")
 _ASCII_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
@@ -51,7 +51,7 @@ def strip_accents(text):
 
 
 def is_punctuation(char):
-    """Whether a character is a word of its own: ASCII except letters, digits and spaces, or any Unicode punctuation."""
+    """Whether a character is a word by itself: ASCII except letters, digits and spaces, or any Unicode punctuation."""
     code = ord(char)
     return 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126 or unicodedata.category(char)[0] == "P"
 
@@ -82,12 +82,12 @@ def _spaced(char):
     return char
 
 
-# Marks a character whose form depends on its neighbours. It does not occur in cleaned text.
+# Marks a character whose form depends on its neighbours. Does not occur in cleaned text.
 CONTEXT = "\0"
 
 
 def normalised(char, settings):
-    """The form of a character, with spaces around it if it is a word of its own; `CONTEXT` if it depends on its neighbours.
+    """The form of a character, with spaces around it if it is a word by itself; `CONTEXT` if it depends on its neighbours.
 
     Args:
         char: a character.
@@ -121,12 +121,12 @@ def _is_white(char):
 
 
 def _reorders(char):
-    """Whether a character remains and may be swapped with its neighbours in the canonical order."""
+    """Whether a character is retained and may be swapped with its neighbours by canonical ordering."""
     return unicodedata.combining(char) != 0 and unicodedata.category(char) != "Mn"
 
 
 def spaced_in_context(text, settings):
-    """Text with spaces around words, however its characters depend on each other.
+    """Text with spaces around words, for characters whose forms depend on each other.
 
     Args:
         text: the text between two spaces.
@@ -145,14 +145,14 @@ def spaced_in_context(text, settings):
 
 
 def _lowered(token):
-    """Pairs of character and index in lower case, computed for the whole word: a sigma at the end has its own form."""
+    """Lower-cased pairs of character and index, for a whole word: a final sigma has its own form."""
     lowered = "".join(char for char, _ in token).lower()
     origins = [origin for char, origin in token for _ in char.lower()]
     return list(zip(lowered, origins, strict=True))
 
 
 def _without_accents(token):
-    """Pairs of character and index decomposed, in the canonical order, without combining marks."""
+    """Decomposed pairs of character and index, in canonical order, without combining marks."""
     decomposed = [(c, origin) for char, origin in token for c in unicodedata.normalize("NFD", char)]
     return [(char, origin) for char, origin in _canonically_ordered(decomposed) if unicodedata.category(char) != "Mn"]
 

@@ -1,4 +1,4 @@
-"""The pieces of every word seen so far, looked up thousands of words at a time by NumPy."""
+"""The pieces of all words seen so far, looked up with NumPy, thousands of words at a time."""
 
 import secrets
 import threading
@@ -10,34 +10,34 @@ import numpy as np
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, WordSplitter, ragged_range
 from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS, LongestMatch
 
-# 16 characters of 16 bits are four numbers of 64 bits.
+# 16 characters of 16 bits are four 64-bit integers.
 MAX_CHARACTERS = 16
 
 _KEY = MAX_CHARACTERS // 4
 
 
 class WordIndex:
-    """A hash table with open addressing that looks up many words at once.
+    """A hash table with open addressing that looks up many words at a time.
 
-    A dictionary is looked up word by word, with a string for every word. Here a word is a span of an array of characters, and its
-    key is the characters themselves, so that the result is exact.
+    A dictionary would need a string and a look-up per word. Here a word is a span of an array of characters, and its key is the
+    characters themselves, so look-ups are exact.
     """
 
     def __init__(self):
-        # Random, so that nobody can craft words that all start at one slot.
+        # Random, so that nobody can craft words that all collide.
         self._factors = np.array([secrets.randbits(64) | 1 for _ in range(_KEY)], np.uint64)
-        # For every number of characters, the bits of a key that they occupy.
+        # For every length, the bits of a key that it occupies.
         self._masks = (np.tri(MAX_CHARACTERS + 2, MAX_CHARACTERS, -1, np.uint16) * np.uint16(0xFFFF)).view(np.uint64)
         self._count = 0
         self._keys, self._rows = np.zeros((1, _KEY), np.uint64), np.zeros(1, np.int64)
         self._slots = np.full(2, -1, np.int32)
 
     def add(self, words, first_row):
-        """Add the words that have a key; the few that are longer or have characters of more than 16 bits have none.
+        """Add words that fit into a key; longer ones, and those with characters of more than 16 bits, are left out.
 
         Args:
             words: a list of distinct strings that are not in the index.
-            first_row: the row of the first; the others follow.
+            first_row: the row of the first word; the others follow.
         """
         indices = [i for i, word in enumerate(words) if len(word) <= MAX_CHARACTERS]
         characters = np.array([words[i] for i in indices], f"U{MAX_CHARACTERS}").view(np.uint32).reshape(-1, MAX_CHARACTERS)
@@ -48,7 +48,7 @@ class WordIndex:
         added = slice(self._count, self._count + len(rows))
         first, self._count = added.start, added.stop
         if self._count > len(self._rows):
-            # Room for twice as many rows, and at least three of four slots free, so that an empty one is near.
+            # Room for twice the rows, and at least three of four slots empty, so that an empty one is near.
             size = 2 * self._count
             self._keys, keys = np.zeros((size, _KEY), np.uint64), self._keys
             self._rows, known = np.zeros(size, np.int64), self._rows
@@ -61,7 +61,7 @@ class WordIndex:
         slots = self._first_slots(self._keys[first : self._count])
         while len(numbers):
             free = self._slots[slots] < 0
-            # If several words take one slot, the last one has it.
+            # If several words hash to one slot, the last one gets it.
             self._slots[slots[free]] = numbers[free]
             left = self._slots[slots] != numbers
             numbers, slots = numbers[left], (slots[left] + 1) % len(self._slots)
@@ -81,7 +81,7 @@ class WordIndex:
         if characters.max(initial=0) > 0xFFFF:
             sizes[np.searchsorted(stops, np.flatnonzero(characters > 0xFFFF), side="right")] = MAX_CHARACTERS + 1
         padded = np.append(characters.astype(np.uint16), np.zeros(MAX_CHARACTERS, np.uint16))
-        # The bytes of a key from every character.
+        # The bytes of a key starting at every character.
         windows = np.ndarray(len(characters) + 1, f"V{2 * MAX_CHARACTERS}", padded, 0, padded.strides)
         keys = windows[begins].view(np.uint64).reshape(-1, _KEY) & self._masks.take(sizes, 0)
         slots = self._first_slots(keys)
@@ -94,7 +94,7 @@ class WordIndex:
         return np.where((numbers >= 0) & (sizes <= MAX_CHARACTERS), self._rows[numbers], -1)
 
     def _are_others(self, numbers, keys):
-        """Whether a slot has a word that differs from this one."""
+        """Whether a slot has a different word."""
         same = self._keys.take(numbers, 0) == keys
         # The four comparisons of a key at once: NumPy is slow along short axes.
         return (same.view(np.uint32).ravel() != 0x01010101) & (numbers >= 0)
@@ -103,29 +103,29 @@ class WordIndex:
         mixed = keys[:, 0] * self._factors[0]
         for column in range(1, _KEY):
             mixed += keys[:, column] * self._factors[column]
-        # The upper bits depend on all lower ones.
+        # Upper bits depend on all lower ones.
         bits = len(self._slots).bit_length() - 1
         return ((mixed ^ (mixed >> np.uint64(32))) * self._factors[0] >> np.uint64(64 - bits)).astype(np.int64)
 
 
-# After this many tokens of words outside the vocabulary the table is emptied, so that it stays below about 100 MB.
+# Maximum number of tokens of words outside the vocabulary, at which the table is emptied: about 100 MB.
 MAX_TOKENS = 1 << 20
 
-# For fewer new words a call of TensorFlow takes longer than splitting them here.
+# Minimum number of new words for which a call of TensorFlow is faster.
 MANY = 128
 
 
 class PieceTable:
     """Maps texts to ids and to the offsets of tokens.
 
-    A word of the vocabulary is its own piece, and a known word is found by its characters; the rest is gathering from flat arrays.
+    A word of the vocabulary is its own piece, and a known word is found by its characters; the rest is indexing into flat arrays.
 
     Args:
         vocabulary: token to id.
         unknown_id: the id of `[UNK]`.
         settings: `WordPieceSettings`.
-        many: a faster function for at least `MANY` new words: it maps a list of words to the ids of their pieces, their stops in
-            the word, and the number of pieces of each word; it may return None.
+        many: a faster function for at least `MANY` new words, from a list of words to the ids of their pieces, their stops in the
+            word, and the number of pieces per word; it may return None.
     """
 
     def __init__(self, vocabulary, unknown_id, settings, many=None):
@@ -147,7 +147,7 @@ class PieceTable:
         Returns:
             A `FlatTokens`.
         """
-        with self._lock:  # the arrays may not grow while they are read
+        with self._lock:  # arrays must not grow while they are read
             if len(self._ids) > len(self._vocabulary) + MAX_TOKENS:
                 self._clear()
             words = self._split(texts, with_offsets)
@@ -156,7 +156,7 @@ class PieceTable:
                 rows = self._rows(words)
                 complete = True
             finally:
-                if not complete:  # interrupted: some words have no tokens
+                if not complete:  # interrupted: some words have no tokens yet
                     self._clear()
             return self._gather(words, rows, with_offsets)
 
@@ -195,7 +195,7 @@ class PieceTable:
             column.frombytes(values.astype(np.int32).tobytes())
 
     def _one_by_one(self, words):
-        """The ids of the pieces of words, their stops in the word, and the number of pieces of each word."""
+        """The ids of the pieces of words, their stops in the word, and the number of pieces per word."""
         pieces = [self._match(word) or [self._unknown_id, len(word)] for word in words]
         counts = np.fromiter(map(len, pieces), np.int64, len(pieces)) // 2
         ids, stops = np.fromiter(chain.from_iterable(pieces), np.int64, 2 * int(counts.sum())).reshape(-1, 2).T

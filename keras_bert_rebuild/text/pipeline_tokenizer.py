@@ -19,7 +19,7 @@ from keras_bert_rebuild.text.wordpiece_files import GENERIC_CLASSES, IN_NORMALIZ
 
 SPECIAL_NAMES = ("cls", "sep", "pad", "unk", "mask")
 
-# Their usual forms in the vocabularies of BERT and RoBERTa.
+# The usual special tokens of BERT and RoBERTa.
 USUAL = {
     "cls": ("[CLS]", "<s>", "<cls>"),
     "sep": ("[SEP]", "</s>", "<sep>"),
@@ -30,13 +30,13 @@ USUAL = {
 
 
 def pipeline_of(path):
-    """A tokenizer.json with the additions and overrides of the settings next to it; an empty dictionary if it does not exist.
+    """A tokenizer.json with the overrides of the settings next to it; an empty dictionary if it does not exist.
 
     Args:
         path: a `Path`.
 
     Raises:
-        ValueError: one of the files is damaged, or two of them contradict each other.
+        ValueError: a file is damaged, or two files contradict each other.
     """
     values, folder = json_object(path), path.parent
     if not values:
@@ -58,7 +58,7 @@ def pipeline_of(path):
 
 
 def is_generic(settings):
-    """Whether settings name a class that reads only tokenizer.json."""
+    """Whether settings name a class that only reads tokenizer.json."""
     return str(settings.get("tokenizer_class")).lower() in GENERIC_CLASSES
 
 
@@ -66,7 +66,7 @@ def model_vocabulary(values, path):
     """The vocabulary of the model, token to id, in any of the formats."""
     vocabulary = section(values, "model", path).get("vocab")
     if not vocabulary:
-        raise ValueError(f"{path} holds a {model_type(values, path)} model without a vocabulary.")
+        raise ValueError(f"{path} has a {model_type(values, path)} model without a vocabulary.")
     if isinstance(vocabulary, list) and all(
         isinstance(piece, list) and piece and isinstance(piece[0], str) for piece in vocabulary
     ):
@@ -94,13 +94,13 @@ def named_special_tokens(folder):
 
 
 def special_tokens_of(pipeline, row, vocabulary, given, where):
-    """The special tokens by `SPECIAL_NAMES`; the mask may be missing.
+    """The special tokens by `SPECIAL_NAMES`; the mask is optional.
 
     Args:
         pipeline: the content of a tokenizer.json.
         row: its `RowTokens`, or None.
         vocabulary: token to id.
-        given: those that override the file.
+        given: tokens that override the file.
         where: the file, for errors.
 
     Raises:
@@ -111,7 +111,7 @@ def special_tokens_of(pipeline, row, vocabulary, given, where):
     if isinstance(model.get("vocab"), list) and isinstance(model.get("unk_id"), int) and model["unk_id"] < len(model["vocab"]):
         unknown = model["vocab"][model["unk_id"]][0]
     known = {"unk": unknown, **given, **({} if row is None else {"cls": row.cls, "sep": row.sep})}
-    # Added tokens in the file take precedence over a piece of the same form.
+    # Added tokens in the file take precedence over pieces of the same spelling.
     listed = {token.get("content") for token in objects(pipeline, "added_tokens", where)}
     usual = {name: [token for token in tokens if token in vocabulary] for name, tokens in USUAL.items()}
     found = {
@@ -125,11 +125,11 @@ def special_tokens_of(pipeline, row, vocabulary, given, where):
 
 
 def with_hidden_tokens(pipeline, special, where):
-    """The pipeline with names of the special tokens that cannot occur in a text, so that in texts they are text.
+    """The pipeline with its special tokens renamed so that they cannot occur in texts, where they are then text.
 
     Args:
         pipeline: the content of a tokenizer.json.
-        special: the contents of the tokens.
+        special: the special tokens.
         where: the file, for errors.
     """
     model = section(pipeline, "model", where)
@@ -150,19 +150,18 @@ def with_hidden_tokens(pipeline, special, where):
 
 
 class PipelineTokenizer(BatchTokenizer):
-    """Splits texts by a tokenizer.json, many at a time, whatever normalizers, pre-tokenizers and model it names.
+    """Splits texts by a tokenizer.json, many at a time, with any normalizers, pre-tokenizers and model.
 
-    Ids, offsets and words are those of the package tokenizers. Special tokens in a text are text unless `special_tokens_in_text` is
-    set, as for every tokenizer here. Several times slower than `WordPieceTokenizer`.
+    Ids, offsets and words are those of the package tokenizers. As for every tokenizer here, written special tokens are text unless
+    `special_tokens_in_text` is set. Several times slower than `WordPieceTokenizer`.
 
     Args:
         pipeline: the content of a tokenizer.json, a dictionary, or its path. Its truncation and padding are ignored.
-        special_tokens: the tokens for `cls`, `sep`, `pad`, `unk` and `mask`; by default those of the file, or those of BERT and
-            RoBERTa.
-        second_segment: segment of the second text of a pair; None for that of the file.
+        special_tokens: the tokens for `cls`, `sep`, `pad`, `unk` and `mask`; by default those of the file, or of BERT and RoBERTa.
+        second_segment: segment of the second text of a pair; None for the segment in the file.
 
     Raises:
-        ValueError: tokenizers cannot run it, a special token is missing, or its rows are not a token, a text and a token.
+        ValueError: tokenizers cannot run it, a special token is missing, or its rows are not `token text token`.
     """
 
     def __init__(
@@ -220,7 +219,7 @@ class PipelineTokenizer(BatchTokenizer):
         return type(self), (self.pipeline, self.special_tokens, self.second_segment)
 
     def with_options(self, **options: Any) -> Self:
-        """The tokenizer with some arguments of the constructor changed, such as `second_segment=0`."""
+        """A copy with some arguments of the constructor changed, such as `second_segment=0`."""
         return type(self)(
             self.pipeline, **{"special_tokens": self.special_tokens, "second_segment": self.second_segment, **options}
         )
@@ -238,15 +237,15 @@ class PipelineTokenizer(BatchTokenizer):
         return self._encode_written(texts, with_offsets, are_words, False)
 
     def _join(self, ids):
-        """The tokens, decoded by the decoder of the pipeline."""
+        """The text of tokens, by the decoder of the pipeline."""
         return self._full.decode(ids, skip_special_tokens=False)
 
     def _without_special(self):
-        """The tokenizer for which special tokens are text, and a map from its ids to the real ones."""
+        """The tokenizer in which special tokens are text, and a map from its ids to the real ones."""
         if self._plain is None:
             special = set(self.special_tokens.values())
             plain = _tokenizer(with_hidden_tokens(self.pipeline, special, self._where), self._where)
-            # Added tokens after a removed special one have lower ids.
+            # Removing a special token lowers the ids of added tokens after it.
             real = np.arange(max(plain.get_vocab(with_added_tokens=True).values()) + 1, dtype=np.int32)
             for content in self.added_tokens:
                 real[plain.token_to_id(content)] = self.vocabulary[content]
@@ -257,5 +256,5 @@ class PipelineTokenizer(BatchTokenizer):
 def _tokenizer(pipeline, where):
     try:
         return Tokenizer.from_str(json.dumps(pipeline))
-    except Exception as error:  # the package raises nothing narrower
-        raise ValueError(f"{where} must be a tokenizer.json that the package tokenizers runs: {error}.") from None
+    except Exception as error:  # the package raises nothing more specific
+        raise ValueError(f"{where} must be a tokenizer.json that the package tokenizers can run: {error}.") from None

@@ -1,4 +1,4 @@
-"""Texts that are encoded in parts: around added tokens, or word by word with a label for each."""
+"""Texts encoded in parts: around added tokens, or word by word with labels."""
 
 import re
 from collections.abc import Sequence
@@ -12,26 +12,25 @@ from tokenizers.normalizers import BertNormalizer
 
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, ragged_range
 
-# Unicode's white space; Python's includes four control characters more.
+# Unicode's white space; Python's has four control characters in addition.
 WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
-# Lone surrogates, which the package tokenizers rejects, become a character that is dropped.
+# Lone surrogates, which the package tokenizers rejects, are replaced by a character that is dropped.
 _LONE = re.compile("[\ud800-\udfff]")
 
 
 class LiteralTokens:
-    """Tokens that are literal in a text, found by the package tokenizers, as in transformers.
+    """Tokens that are matched verbatim in a text by the package tokenizers, as in transformers.
 
     Args:
-        rules: a `tokenizers.AddedToken` for every token.
-        ids: from the content of a token to its id.
-        normalizer: the normalizer to apply before searching for `normalized` tokens, one of `tokenizers.normalizers`; None for
-            none.
+        rules: a `tokenizers.AddedToken` per token.
+        ids: content of a token to its id.
+        normalizer: the normalizer applied before matching `normalized` tokens, one of `tokenizers.normalizers`; None for none.
     """
 
     def __init__(self, rules, ids, normalizer=None):
         rules = [rule for rule in rules if _written(rule, normalizer)]
-        self._finder = Tokenizer(BPE())  # without pieces, so that it drops the text between the tokens
+        self._finder = Tokenizer(BPE())  # an empty model drops the text between the tokens
         if normalizer is not None:
             self._finder.normalizer = normalizer
         self._finder.add_tokens(rules)
@@ -40,7 +39,7 @@ class LiteralTokens:
         self._lowers = isinstance(normalizer, BertNormalizer) and normalizer.lowercase
         raw = [rule.content for rule in rules if not rule.normalized or normalizer is None]
         self._raw = _any_of(raw)
-        # Of printable ASCII the normalised form is known: it is at most lower-cased. Other texts must be normalised.
+        # Printable ASCII is at most lower-cased by normalisation. Other texts must be normalised.
         self._in_any_text = len(raw) < len(rules) and not isinstance(normalizer, BertNormalizer)
         self._normalized = _any_of([_written(rule, normalizer) for rule in rules if rule.normalized and normalizer is not None])
 
@@ -49,7 +48,7 @@ class LiteralTokens:
 
         Args:
             texts: a list of strings.
-            encode: a function from a list of strings without such tokens to `FlatTokens`.
+            encode: a function from a list of strings without added tokens to `FlatTokens`.
         """
         candidates = [i for i, text in enumerate(texts) if self._may_have(text)]
         if not candidates:
@@ -63,7 +62,7 @@ class LiteralTokens:
         return _joined(flat, parts, len(texts))
 
     def _may_have(self, text):
-        """Whether a text may contain tokens."""
+        """Whether a text may contain added tokens."""
         if self._raw is not None and self._raw.search(text):
             return True
         if self._normalized is None:
@@ -87,7 +86,7 @@ class LiteralTokens:
 
 
 def _written(rule, normalizer):
-    """The form of a token in the searched text; empty if no text can contain it."""
+    """The form of a token in the searched text; empty if it cannot occur."""
     return rule.content if normalizer is None or not rule.normalized else normalizer.normalize_str(rule.content)
 
 
@@ -103,7 +102,7 @@ class _Part(NamedTuple):
 
 
 def _joined(flat, parts, count):
-    """The tokens of texts from those of their parts; the parts that are literal tokens have none yet."""
+    """The tokens of texts from those of their parts; parts that are added tokens have none yet."""
     owners, offsets = (np.array(column, np.int64) for column in (list(zip(*parts, strict=True))[:2]))
     is_token = np.array([part.token is not None for part in parts])
     lengths = flat.lengths + is_token
@@ -133,7 +132,7 @@ def _joined(flat, parts, count):
 
 
 def encode_words(texts, encode):
-    """The tokens of texts that are lists of words; word indices count these, offsets are relative to a word."""
+    """The tokens of texts given as lists of words; word indices count these, and offsets are relative to a word."""
     for i, words in enumerate(texts):
         if isinstance(words, (str, bytes)) or not hasattr(words, "__len__"):
             got = f"{type(words).__name__} {str(words)[:40]!r}"
@@ -155,9 +154,9 @@ def align_labels(
     """Give tokens the labels of their words.
 
     Args:
-        word_ids: index of every token's word `(rows, length)`, -1 at special tokens and padding, as in `Encoding.word_ids`.
-        labels: for every row, the labels of its words.
-        ignored: the label of tokens without one, for `SparseCategoricalCrossentropy(ignore_class=...)`.
+        word_ids: index of every token's word `(rows, length)`, -1 at special tokens and padding, see `Encoding.word_ids`.
+        labels: the labels of the words of every row.
+        ignored: the label of tokens without a label, for `SparseCategoricalCrossentropy(ignore_class=...)`.
         label_all_pieces: label every piece of a word, not only the first.
 
     Returns:
@@ -186,7 +185,7 @@ def align_labels(
 
 
 def is_first_piece(word_ids):
-    """Where words begin: True at the first token of every word, `(..., length)` bool."""
+    """True at the first token of every word, `(..., length)` bool."""
     word_ids = np.asarray(word_ids)
     before = np.concatenate([np.full_like(word_ids[..., :1], -1), word_ids[..., :-1]], axis=-1)
     return (word_ids >= 0) & (word_ids != before)

@@ -1,4 +1,4 @@
-"""What ALBERT, XLNet, XLM-RoBERTa and DeBERTa do with a SentencePiece model: normalisation, special ids and offsets."""
+"""How ALBERT, XLNet, XLM-RoBERTa and DeBERTa use SentencePiece models: normalisation, special ids and offsets."""
 
 import bisect
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Family:
-    """How texts are normalised, and how the pieces of a model become ids and rows."""
+    """How texts are normalised, and how the pieces of a model are mapped to ids and rows."""
 
     cls: str
     pad: str
@@ -17,22 +17,22 @@ class Family:
     mask: str
 
     front: tuple
-    """Tokens that have the first ids..."""
+    """Tokens with the first ids..."""
 
     replaced: tuple
-    """...instead of these first pieces of the model."""
+    """...in place of these first pieces of the model."""
 
     last: tuple
-    """Tokens that have the ids after all pieces."""
+    """Tokens with the ids after all pieces."""
 
     separators: int
-    """Separators between the texts of a pair."""
+    """Number of separators between the texts of a pair."""
 
     second_segment: int
     """Segment of the second text of a pair."""
 
     cleans: bool
-    """Whether repeated spaces become one and quotation marks become plain."""
+    """Whether repeated spaces are merged and quotation marks made plain."""
 
     lower: bool
     """Whether texts are lower-cased."""
@@ -41,10 +41,10 @@ class Family:
     """Whether accents are dropped."""
 
     splits_digit_commas: bool
-    """Whether a comma after a digit is a token of its own."""
+    """Whether a comma after a digit is a separate token."""
 
     mask_takes_space: bool = True
-    """Whether white space before a mask in a text belongs to it."""
+    """Whether white space before a written mask belongs to it."""
 
     cls_last: bool = False
     """Whether rows end with the class token."""
@@ -88,7 +88,7 @@ _UNITS = re.compile(r"``|''|\s+|.", re.DOTALL)
 
 
 def normalized(text, lower, strip_accents):
-    """The text with single spaces and plain quotation marks, optionally without accents and in lower case.
+    """The text with single spaces and plain quotation marks, optionally lower-cased and without accents.
 
     Reference: `preprocess_text` in `tokenization.py` of google-research/albert, with the quotation marks of
     `preprocess_text` in `prepro_utils.py` of zihangdai/xlnet.
@@ -102,22 +102,22 @@ def normalized(text, lower, strip_accents):
 
 
 def normalized_with_offsets(text, lower, strip_accents):
-    """The text as from `normalized`, with the offsets of every character in the original.
+    """The result of `normalized`, with the offsets of every character in the original.
 
     Returns:
-        A string, and for its characters a list of the first characters of the original and one of those after the last.
+        A string, and for its characters a list of the starts and one of the stops in the original.
     """
     placed = []
     for unit in _UNITS.finditer(text, len(text) - len(text.lstrip()), len(text.rstrip())):
         char = '"' if unit.group() in QUOTES else " " if unit.group().isspace() else unit.group()
-        # A character alone decomposes as among others, except for the order of the marks, which are dropped.
+        # A character decomposes independently of others, except for the order of marks, which are dropped.
         chars = [c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c)] if strip_accents else [char]
         placed += [(c, unit.start(), unit.end()) for c in chars]
     plain = "".join(c for c, _, _ in placed)
     if not lower:
         return plain, [start for _, start, _ in placed], [stop for _, _, stop in placed]
-    # All characters at once, since a sigma at the end of a word has its own form; the number of characters that one becomes does
-    # not depend on its neighbours.
+    # All characters at once, since a final sigma has its own form; the number of characters that one becomes does not depend on its
+    # neighbours.
     sizes = [len(c.lower()) for c in plain]
     starts = [start for (_, start, _), size in zip(placed, sizes, strict=True) for _ in range(size)]
     stops = [stop for (_, _, stop), size in zip(placed, sizes, strict=True) for _ in range(size)]
@@ -137,10 +137,10 @@ def piece_offsets(model, text, pieces, origins):
         model: a `SentencePieceProcessor`.
         text: its input.
         pieces: its output, strings.
-        origins: None, or for every character of `text` the first one of the original and the one after the last.
+        origins: None, or for every character of `text` its start and stop in the original.
 
     Returns:
-        Starts, stops and word indices, a list each. A piece that is only the mark of a space has an empty span before the word.
+        Starts, stops and word indices, a list each. A piece that is only a space mark has an empty span before the word.
 
     Raises:
         ValueError: the pieces are not the normalised text.
@@ -148,7 +148,7 @@ def piece_offsets(model, text, pieces, origins):
     plain, begins = model.normalize(text, with_offsets=True)
     begins = _split_unchanged(text, plain, begins)
     if "".join(pieces) != plain:
-        raise ValueError(f"pieces must form the normalised text, for offsets; those of {text[:40]!r} do not.")
+        raise ValueError(f"for offsets, pieces must form the normalised text; those of {text[:40]!r} do not.")
     starts, stops, words = [], [], []
     end, word = 0, -1
     for piece in pieces:
@@ -167,7 +167,7 @@ def piece_offsets(model, text, pieces, origins):
 
 
 def _split_unchanged(text, plain, begins):
-    """Offsets of single characters where SentencePiece has one offset for several unchanged ones, as in user-defined pieces."""
+    """Offsets of single characters where SentencePiece has one for several unchanged characters, as in user-defined pieces."""
     begins = list(begins)
     first = 0
     while first < len(plain):
@@ -180,7 +180,7 @@ def _split_unchanged(text, plain, begins):
 
 
 def _tight(model, text, begins, last):
-    """The offset after the original characters of a normalised one, without trailing ones that normalisation drops."""
+    """The end of the original of a normalised character, without trailing characters that normalisation drops."""
     start = begins[last]
     following = bisect.bisect_right(begins, start)
     stop = begins[following] if following < len(begins) else len(text)

@@ -19,7 +19,7 @@ from keras_bert_rebuild.text.flat_tokens import FlatTokens
 from keras_bert_rebuild.text.sentencepiece_text import FAMILIES, QUOTES, SPACE, normalized, normalized_with_offsets, piece_offsets
 from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files
 
-# In the table of ids: a special token that the model itself finds in a text.
+# In the table of ids: a special token that the model itself finds in texts.
 _FOUND = -1
 
 
@@ -30,14 +30,14 @@ class SentencePieceTokenizer(BatchTokenizer):
 
     Args:
         model: the path of a spiece.model, sentencepiece.bpe.model or spm.model, or its bytes.
-        family: `"albert"`: pairs `[CLS] A [SEP] B [SEP]`, texts in lower case and without accents; `"xlm_roberta"`: pairs
-            `<s> A </s></s> B </s>` all of segment 0, unchanged texts, ids one above the model's; `"deberta_v2"`: pairs as ALBERT,
+        family: `"albert"`: pairs `[CLS] A [SEP] B [SEP]`, lower-cased texts without accents; `"xlm_roberta"`: pairs
+            `<s> A </s></s> B </s>`, all in segment 0, unchanged texts, ids one above the model's; `"deberta_v2"`: pairs as ALBERT,
             unchanged texts, the mask after all pieces; `"xlnet"`: pairs `A <sep> B <sep> <cls>`, texts without accents.
-        lower: lower-case texts; None for the family's default.
-        strip_accents: decompose characters and drop accents; None for the family's default.
-        added_tokens: further tokens, each with its id, that stand for themselves wherever they are written in a text: strings or
-            `tokenizers.AddedToken`s, with their flags.
-        mask_takes_space: white space before a mask in a text belongs to it; None for the family's default, yes but for DeBERTa.
+        lower: lower-case texts; None for the default of the family.
+        strip_accents: decompose characters and drop accents; None for the default of the family.
+        added_tokens: additional tokens, each with its id, that are matched verbatim in a text: strings or `tokenizers.AddedToken`s,
+            with their flags.
+        mask_takes_space: whether white space before a written mask belongs to it; None for the default, yes except for DeBERTa.
 
     Raises:
         ValueError: sentencepiece is not installed, the model is not of the family, or an added token has the id of another.
@@ -72,7 +72,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         self.added_tokens = tuple(added)
         self.tokens = {i: token for token, i in self.vocabulary.items()}
         if "" in added or {**self.vocabulary, **pieces} != self.vocabulary or len(self.tokens) < len(self.vocabulary):
-            raise ValueError(f"added_tokens must be strings that have ids of their own; got {added}.")
+            raise ValueError(f"added_tokens must be strings with unique ids; got {added}.")
         self.rules = rules_of([token for token, _ in given], self.vocabulary)
         names = [getattr(self._family, name) for name in ("cls", "pad", "sep", "unk", "mask")]
         missing = [name for name in names if name not in self.vocabulary]
@@ -107,14 +107,14 @@ class SentencePieceTokenizer(BatchTokenizer):
         elif (path / "spm.model").is_file():
             values = json_object(path / "tokenizer_config.json")
             if values.get("split_by_punct"):
-                raise ValueError(f"{path}: split_by_punct must be false, since punctuation is not split here; got true.")
+                raise ValueError(f"{path}: split_by_punct must be false, as splitting at punctuation is not supported; got true.")
             tokenizer = cls(path / "spm.model", "deberta_v2", **{"lower": values.get("do_lower_case"), **options})
         else:
             raise ValueError(f"expected a folder with spiece.model, sentencepiece.bpe.model or spm.model; {path} is not one.")
         return tokenizer if "added_tokens" in options else tokenizer._with_added_tokens(path)
 
     def _with_added_tokens(self, folder):
-        """The tokenizer with the tokens that the files of a folder add."""
+        """The tokenizer with the tokens added by the files of a folder."""
         special = [self.tokens[i] for i in self.special_ids]
         vocabulary, added = with_added_tokens(self.vocabulary, folder, "Unigram", special)
         space = mask_takes_space_in_files(folder, self._family.mask)
@@ -128,12 +128,12 @@ class SentencePieceTokenizer(BatchTokenizer):
 
     @property
     def model_file(self) -> bytes:
-        """The model, the content of a spiece.model, sentencepiece.bpe.model or spm.model."""
+        """The content of the model file."""
         return self._model.serialized_model_proto()
 
     @property
     def scores(self) -> dict[str, float]:
-        """The logarithms of the probabilities of the model's pieces."""
+        """The log probabilities of the model's pieces."""
         return {self._model.id_to_piece(i): self._model.get_score(i) for i in range(len(self._model))}
 
     def _normalizer(self):
@@ -168,7 +168,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         return flat
 
     def _split_digit_commas(self, pieces):
-        """Pieces in which a comma after a digit at the end of a piece is its own piece; the text before it is split again."""
+        """Split pieces in which a comma follows a digit at the end; the text before the comma is tokenised again."""
         if not any(piece[-1] == "," and len(piece) > 1 and piece[-2].isdigit() for piece in pieces):
             return pieces
         split = []
@@ -183,7 +183,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         return split
 
     def _join(self, ids):
-        """The pieces joined, with a space for every mark of one, and around special tokens."""
+        """The text of pieces, with spaces for space marks and around special tokens."""
         special = self.special_ids
         text = "".join(f" {self.tokens[i]} " if i in special else self.tokens[i] for i in ids)
         return " ".join(filter(None, text.replace(SPACE, " ").split(" ")))
@@ -191,7 +191,7 @@ class SentencePieceTokenizer(BatchTokenizer):
 
 def _load(model):
     if importlib.util.find_spec("sentencepiece") is None:
-        raise ValueError("this tokenizer needs sentencepiece, which is not installed here: pip install sentencepiece.")
+        raise ValueError("this tokenizer needs sentencepiece, which is not installed: pip install sentencepiece.")
     import sentencepiece
 
     if not isinstance(model, bytes):
@@ -202,9 +202,9 @@ def _load(model):
     try:
         processor.LoadFromSerializedProto(model)
     except RuntimeError as error:
-        raise ValueError(f"a SentencePiece model must be a file of that format; it cannot be read: {error}.") from error
+        raise ValueError(f"a SentencePiece model must be a file of that format; reading it failed: {error}.") from error
     if any(map(processor.is_byte, range(len(processor)))):
-        raise ValueError("a SentencePiece model must have no pieces for bytes, as those of the families here; this one has some.")
+        raise ValueError("a SentencePiece model must have no byte pieces, like those of the supported families; this one has some.")
     return processor
 
 
@@ -218,7 +218,7 @@ def _vocabulary(model, family):
 
 
 def _ids_in_texts(model, vocabulary, special):
-    """From piece to id, without pieces that no text can contain; their names are text."""
+    """Piece to id, without pieces that cannot occur in texts, where their names are text."""
     ids = {}
     for i in range(len(model)):
         piece = model.id_to_piece(i)

@@ -1,29 +1,29 @@
-"""Google's WordPiece by tensorflow-text: a graph for models and `tf.data` pipelines that take text, and many words at once."""
+"""Google's WordPiece with tensorflow-text: in the graph of models and `tf.data` pipelines with text, and for many new words."""
 
 import numpy as np
 
 from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
 from keras_bert_rebuild.text.normalization import CJK_BLOCKS
 
-# What `BasicTokenizer` drops, without tab and line ends, in the syntax of RE2.
+# Characters that `BasicTokenizer` drops, except tab and line ends, in RE2 syntax.
 DROPPED = r"[\x{0}-\x{8}\x{B}\x{C}\x{E}-\x{1F}\x{7F}-\x{9F}\x{FFFD}\p{Cf}]"
 
-# Category Z except the space itself: to replace it as well costs three times as much.
+# Category Z except the space: replacing the space as well takes three times as long.
 SPACES = r"[\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
 
-# A character has at most four bytes.
+# Maximum number of bytes of a character.
 MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
 
-# A text without such a span has no word that is too long; the test is cheap.
+# A cheap test: a text without such a span has no word that is too long.
 LONG_SPAN = rf"(?s).*[^ \t\n\r]{{{MAX_WORD_CHARACTERS + 1}}}.*"
 
-# Punctuation as in `is_punctuation`, and the CJK characters, as parts of a character class.
+# Punctuation as in `is_punctuation`, and CJK characters, for a character class.
 PUNCTUATION = r"\p{P}$+<=>^`|~"
 CJK = "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in CJK_BLOCKS)
 
 
 def is_available():
-    """Whether tensorflow-text can be imported, which needs the version of TensorFlow."""
+    """Whether tensorflow-text can be imported; its version must match TensorFlow's."""
     try:
         import tensorflow as tf
     except ImportError:
@@ -38,7 +38,7 @@ def is_available():
 class TensorFlowWordPiece:
     """Encodes strings with the operations of tensorflow-text.
 
-    The ids are those of `WordPieceTokenizer`; only characters that one of the two Unicode versions lacks may differ.
+    The ids are those of `WordPieceTokenizer`, except for characters that one of both Unicode versions lacks.
 
     Args:
         tokens: the vocabulary, in the order of the ids.
@@ -57,12 +57,12 @@ class TensorFlowWordPiece:
             unknown_token=unknown_token,
             max_bytes_per_word=MAX_WORD_BYTES,
             support_detokenization=False,
-            # It makes words of CJK characters; if they are treated as other letters, words are split here.
+            # tensorflow-text makes words of CJK characters; if they are treated as letters, words are split here.
             no_pretokenization=not settings.tokenize_chinese_chars,
         )
 
     def normalise(self, texts):
-        """Texts as in `BasicTokenizer` before it splits them at punctuation, `(texts,)`."""
+        """Texts as `BasicTokenizer` has them before splitting at punctuation, `(texts,)`."""
         import tensorflow as tf
 
         texts = tf.strings.regex_replace(texts, DROPPED, "")
@@ -95,7 +95,7 @@ class TensorFlowWordPiece:
         return tf.strings.split(tf.strings.regex_replace(texts, self._word_end, r" \1 "))
 
     def _without_long_words(self, texts, is_long):
-        """Replace words that are too long for Google's algorithm by one that is too long for tensorflow-text's, where `is_long`."""
+        """Replace words too long for Google's algorithm by one that is too long for tensorflow-text's, where `is_long`."""
         import tensorflow as tf
 
         rows = tf.where(is_long)
@@ -130,16 +130,16 @@ class TensorFlowPieces:
             ids, _, stops = tokenizer.tokenize_with_offsets(words)
             return ids.flat_values, stops.flat_values, ids.row_lengths()
 
-        # The graph retains the vocabulary; outside it, every call copies it.
+        # The graph holds the vocabulary; outside a graph, every call would copy it.
         graph = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
         self._constant, self._cut = tf.constant, graph.get_concrete_function()
         self._unknown_id = unknown_id
 
     def __call__(self, words):
-        """The ids of the pieces of words, their stops in the word, and the number of pieces of each word.
+        """The ids of the pieces of words, their stops in the word, and the number of pieces per word.
 
         Returns:
-            Three arrays `(pieces,)`, `(pieces,)` and `(words,)`; None if one of the words is not Unicode text.
+            Three arrays `(pieces,)`, `(pieces,)` and `(words,)`; None if a word is not valid Unicode.
         """
         sizes = np.fromiter(map(len, words), np.int64, len(words))
         try:
@@ -149,7 +149,7 @@ class TensorFlowPieces:
         for i in np.flatnonzero(sizes > MAX_WORD_CHARACTERS).tolist():
             strings[i] = b"a" * (MAX_WORD_BYTES + 1)
         ids, stops, counts = (each.numpy() for each in self._cut(self._constant(strings)))
-        # tensorflow-text counts bytes; the first byte of a character is not of the form 10xxxxxx.
+        # tensorflow-text counts bytes; the first byte of a character does not match 10xxxxxx.
         begins_character = (np.frombuffer(b"".join(strings), np.uint8) & 0xC0) != 0x80
         before = np.append(0, np.cumsum(begins_character))
         byte_sizes = np.fromiter(map(len, strings), np.int64, len(strings))

@@ -1,4 +1,4 @@
-"""keras_bert's `Tokenizer`, and the offsets of its tokens in the original text, found by aligning the two."""
+"""keras_bert's `Tokenizer`, and the offsets of its tokens in the original text, found by alignment."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,12 +17,12 @@ def rematch(text: str, tokens: Sequence[str], cased: bool = False, unknown_token
 
     Args:
         text: the original text.
-        tokens: its tokens; unknown ones may be `unknown_token`.
+        tokens: the tokens of the text; unknown ones may be `unknown_token`.
         cased: compare case.
         unknown_token: the token for unknown text.
 
     Returns:
-        A list of `(start, stop)` in characters of `text`, one for every token; special tokens get empty spans.
+        A list of `(start, stop)` in characters of `text`, one per token; special tokens have empty spans.
 
     Example:
 
@@ -42,7 +42,7 @@ def rematch(text: str, tokens: Sequence[str], cased: bool = False, unknown_token
 
 
 def _decode(tokens, cased, unknown_token):
-    """The text that the tokens form, and the span of each in it."""
+    """The text that tokens form, and the span of each token in it."""
     decoded, spans = "", []
     for token in tokens:
         piece = _bare("#" if token == unknown_token else token, cased)
@@ -60,7 +60,7 @@ def _bare(token, cased):
 
 
 def _align(chars, decoded):
-    """For every boundary between characters of `decoded`, the boundary in `chars` by the smallest edit distance.
+    """For every boundary between characters of `decoded`, the boundary in `chars`, by minimum edit distance.
 
     Reference: Wagner and Fischer, 1974.
     """
@@ -91,7 +91,7 @@ def _align(chars, decoded):
 
 
 def _repair(text, tokens, spans, cased):
-    """Extend every span that differs from its token up to its neighbours and to white space, in place."""
+    """Extend every span that differs from its token to its neighbours or white space, in place."""
     for k, (token, span) in enumerate(zip(tokens, spans, strict=True)):
         start, stop = span
         found = text[start:stop] if cased else text[start:stop].lower()
@@ -109,14 +109,14 @@ def _repair(text, tokens, spans, cased):
 class Tokenizer:
     """Splits texts into word pieces and converts them to ids, one text at a time.
 
-    A character that no piece fits is a token of its own and has the id of `[UNK]`, as in keras_bert; Google makes the whole word
-    `[UNK]`. Special tokens in a text are treated as text.
+    A character that no piece matches is a token by itself with the id of `[UNK]`, as in keras_bert; in Google's code the whole word
+    is `[UNK]`. Special tokens written in a text are text.
 
     Args:
         token_dict: token to id.
         token_cls, token_sep, token_unk: the special tokens.
-        pad_index: id of padding up to `max_len`.
-        cased: retain case and accents.
+        pad_index: the id of padding up to `max_len`.
+        cased: keep case and accents.
 
     Example:
 
@@ -151,13 +151,13 @@ class Tokenizer:
         return self._pack(first_tokens, second_tokens)[0]
 
     def encode(self, first: str, second: str | None = None, max_len: int | None = None) -> tuple[list[int], list[int]]:
-        """The ids of a text or a pair and their segments.
+        """The ids and segments of a text or pair.
 
         Args:
             first: a text.
             second: the other text of a pair, or None.
-            max_len: number of tokens to truncate to, from the end of the longer text (the second if both are equally long), and to
-                pad to.
+            max_len: truncate to this many tokens, from the end of the longer text (the second if both are equally long), and pad to
+                this length.
 
         Returns:
             `(ids, segments)`, two lists; segments are 0 for the first text and for padding, 1 for the second.

@@ -1,4 +1,4 @@
-"""The parts of a tokenizer.json, and errors for malformed files of a tokenizer: one sentence with the folder."""
+"""The parts of a tokenizer.json, and one-sentence errors, with the folder, for malformed tokenizer files."""
 
 import functools
 from collections.abc import Callable
@@ -23,17 +23,17 @@ class RowTokens:
     sep: str
 
     separators: int
-    """Separators between the texts of a pair."""
+    """Number of separators between the texts of a pair."""
 
     second_segment: int
     """Segment of the second text of a pair."""
 
     cls_last: bool = False
-    """Whether the class token is the last one, of segment 2."""
+    """Whether the class token is last, in segment 2."""
 
 
 def section(values, name, path):
-    """An object of a JSON object by its name, an empty one if it is missing; a ValueError for anything else."""
+    """The object under a name in a JSON object, empty if missing; a ValueError for anything else."""
     found = values.get(name)
     if found is not None and not isinstance(found, dict):
         raise ValueError(f"{name!r} in {path} must be a JSON object; got {type(found).__name__} {found!r:.40}.")
@@ -41,7 +41,7 @@ def section(values, name, path):
 
 
 def objects(values, name, path):
-    """A list of objects by its name, an empty one if it is missing; a ValueError for anything else."""
+    """The list of objects under a name, empty if missing; a ValueError for anything else."""
     found = values.get(name)
     if found is not None and not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
         raise ValueError(f"{name!r} in {path} must be a list of JSON objects; got {type(found).__name__} {found!r:.40}.")
@@ -49,7 +49,7 @@ def objects(values, name, path):
 
 
 def model_type(values, path):
-    """The type of the model, inferred in files of 2020, which do not name it."""
+    """The type of the model, inferred for files of 2020, which do not name it."""
     model = section(values, "model", path)
     if "type" in model or not model:
         return model.get("type")
@@ -100,14 +100,14 @@ def is_robertas(values, path):
 def described_rules(values, path):
     """A short description of the rules of a tokenizer.json, for errors."""
     splitter, normalizer = (section(values, name, path).get("type") for name in ("pre_tokenizer", "normalizer"))
-    return f"{path} holds a {model_type(values, path)} model on {splitter} words, normalizer {normalizer}"
+    return f"{path} has a {model_type(values, path)} model on {splitter} words, normalizer {normalizer}"
 
 
 def row_tokens(values, path):
-    """The special tokens that a tokenizer.json puts around texts, a `RowTokens`; None if it has none.
+    """The special tokens that a tokenizer.json puts around texts, a `RowTokens`; None if there are none.
 
     Raises:
-        ValueError: rows are not a token, the text and a token.
+        ValueError: rows are not `token text token`.
     """
     processor = section(values, "post_processor", path)
     if processor.get("type") == "Sequence":
@@ -144,7 +144,7 @@ def row_tokens(values, path):
 
 
 def _cls_last(sep="", cls="", *_):
-    """The templates of one text and of a pair whose last token is that of the class."""
+    """The templates of a text and of a pair that end with the class token."""
     end = [(sep, 1), (cls, CLS_SEGMENT)]
     return [[("$A", 0), (sep, 0), end[1]], [("$A", 0), (sep, 0), ("$B", 1), *end]]
 
@@ -155,7 +155,7 @@ def _template(processor, name, path):
     for piece in objects(processor, name, path):
         kind, value = next(iter(piece.items()), (None, None))
         if not isinstance(value, dict):
-            raise ValueError(f"{name!r} in the post_processor of {path} must be made of objects; got {piece!r:.60}.")
+            raise ValueError(f"{name!r} in the post_processor of {path} must consist of objects; got {piece!r:.60}.")
         if kind == "Sequence":
             found.append((f"${value.get('id')}", value.get("type_id", 0)))
         else:
@@ -166,12 +166,12 @@ def _template(processor, name, path):
 
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])
 
-# The errors that a dictionary, list or number of the wrong type causes. `tokenizers` raises the first two for invalid arguments.
+# What values of wrong types raise; the first two are also what `tokenizers` raises for invalid arguments.
 MALFORMED = (TypeError, OverflowError, AttributeError, LookupError)
 
 
 def reads_tokenizer_files(read: _Reader) -> _Reader:
-    """Decorator of a function that reads a tokenizer, with the path as last positional argument; errors name the path.
+    """Decorator for a function that reads a tokenizer, with the path as last positional argument; errors name the path.
 
     Raises:
         ValueError: a file is malformed, or adds more tokens than the limit.
@@ -195,7 +195,7 @@ def reads_tokenizer_files(read: _Reader) -> _Reader:
 
 
 def _is_wrong_argument(error, options):
-    """Whether the error is an argument that the tokenizer does not have."""
+    """Whether the error is about an argument that the tokenizer does not have."""
     return isinstance(error, TypeError) and "unexpected keyword argument" in str(error) and bool(options)
 
 

@@ -1,4 +1,4 @@
-"""Vocabularies: files with one token per line, whose number is its id, the special tokens, and learning pieces from a corpus."""
+"""Vocabularies: files with one token per line, whose line number is its id; special tokens; learning pieces from a corpus."""
 
 import os
 from collections import Counter
@@ -14,7 +14,7 @@ def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
     """Read a vocabulary.
 
     Lines end only at a line feed; white space around a token is dropped. A repeated token has the id of its last line, as in
-    Google's reader, and does not shift other ids (in keras_bert it did).
+    Google's code, and does not shift other ids (in keras_bert it did).
 
     Args:
         vocab_path: a text file in UTF-8.
@@ -23,8 +23,8 @@ def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
         A dictionary from token to id.
 
     Raises:
-        ValueError: the file is not in UTF-8, not a file, or larger than the limit for a vocabulary.
-        OSError: it cannot be read.
+        ValueError: the file is not UTF-8, not a file, or larger than the limit for vocabularies.
+        OSError: reading fails.
     """
     try:
         text = read_bytes(vocab_path, "vocabulary_bytes").decode("utf-8-sig")
@@ -37,11 +37,11 @@ def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
 
 
 def save_vocabulary(tokens: Iterable[str], vocab_path: str | os.PathLike[str]) -> None:
-    """Write tokens in the order of their ids, atomically; an existing vocabulary is replaced, but no other file.
+    """Write tokens in id order, atomically; an existing vocabulary is replaced, but no other file.
 
     Raises:
-        ValueError: the existing file is not a vocabulary, or the name ends in something other than .txt, .vocab or nothing.
-        OSError: it cannot be written.
+        ValueError: the existing file is not a vocabulary, or the suffix is not .txt, .vocab or empty.
+        OSError: writing fails.
     """
     check_file(vocab_path, VOCABULARY)
     content = "".join(f"{token}\n" for token in tokens).encode()
@@ -53,7 +53,7 @@ def is_cased(tokens):
     return any(token != token.lower() for token in tokens if not (token.startswith("[") and token.endswith("]")))
 
 
-TOKEN_PAD = ""  # keras_bert's, where Google's vocabularies have [PAD]
+TOKEN_PAD = ""  # keras_bert's; [PAD] in Google's vocabularies
 TOKEN_UNK = "[UNK]"
 TOKEN_CLS = "[CLS]"
 TOKEN_SEP = "[SEP]"
@@ -73,7 +73,7 @@ def get_base_dict() -> dict[str, int]:
     return {token: i for i, token in enumerate((TOKEN_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK))}
 
 
-# Google's ids: [PAD] is 0, then 99 unused rows for words of the user, and 100 to 103.
+# Google's ids: 0 for [PAD], then 99 unused rows for the user's words, then 100 to 103.
 SPECIAL_TOKENS = (GOOGLE_PAD, *(f"[unused{i}]" for i in range(99)), TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)
 
 WORD_START = "▁"
@@ -84,16 +84,16 @@ _WORDS_PER_LINE = 10_000
 def train_vocabulary(words, size, max_characters=1000):
     """Learn the pieces of a vocabulary from words.
 
-    The pieces are those of byte-pair encoding over words with a mark at their start; a marked piece becomes a piece that starts a
-    word, any other one a `##` piece. The WordPiece trainer of `tokenizers` is not deterministic; this one is.
+    The pieces are those of byte-pair encoding over words with a mark at their start: a marked piece starts words, others become
+    `##` pieces. Deterministic, unlike the WordPiece trainer of `tokenizers`.
 
     Args:
-        words: an iterable of words, as from `split_words`, or a mapping from word to count.
-        size: number of tokens in the vocabulary, special ones included.
-        max_characters: number of the most frequent characters that get pieces of their own; the rest are unknown.
+        words: an iterable of words, see `split_words`, or a mapping from word to count.
+        size: vocabulary size, special tokens included.
+        max_characters: how many of the most frequent characters get pieces; the rest are unknown.
 
     Returns:
-        The tokens in the order of their ids: special tokens with Google's ids, characters, pieces by rank.
+        The tokens in id order: special tokens with Google's ids, characters, pieces by rank.
 
     Raises:
         ValueError: there are no words, or the size is too small for the special tokens and the characters.
@@ -104,7 +104,7 @@ def train_vocabulary(words, size, max_characters=1000):
 
     counts = Counter(words)
     if not counts:
-        raise ValueError("a vocabulary must be learnt from at least one word; got none: the corpus is empty.")
+        raise ValueError("a vocabulary must be learned from at least one word; got none: the corpus is empty.")
     characters = Counter()
     for word, count in counts.items():
         for char in word:
@@ -119,7 +119,7 @@ def train_vocabulary(words, size, max_characters=1000):
         )
     model = Tokenizer(models.BPE())
     model.pre_tokenizer = pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always")
-    # The characters and their marked forms come first; then one merge for every piece.
+    # Characters and their marked forms first; then one merge per piece.
     trainer = trainers.BpeTrainer(vocab_size=2 * len(ranked) + 1 + rest, min_frequency=2, show_progress=False)
     model.train_from_iterator(
         _lines((word, count) for word, count in sorted(counts.items()) if known_characters.issuperset(word)), trainer
@@ -132,7 +132,7 @@ def train_vocabulary(words, size, max_characters=1000):
 
 
 def _lines(counts):
-    """Lines with every word as often as it was counted, several lines for a frequent word, so that no line is too long."""
+    """Lines that repeat every word as often as it was counted, with several lines for a frequent word to limit their length."""
     for word, count in counts:
         for done in range(0, count, _WORDS_PER_LINE):
             yield " ".join([word] * min(count - done, _WORDS_PER_LINE))

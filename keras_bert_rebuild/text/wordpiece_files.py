@@ -1,4 +1,4 @@
-"""The arguments of a `WordPieceTokenizer` from the files of a checkpoint."""
+"""Arguments of a `WordPieceTokenizer` from the files of a checkpoint."""
 
 import warnings
 
@@ -7,10 +7,10 @@ from keras_bert_rebuild.text.added_tokens import mask_takes_space, with_added_to
 from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, described_rules, is_googles, model_type, row_tokens, section
 from keras_bert_rebuild.text.vocabulary import TOKEN_MASK, is_cased, load_vocabulary
 
-# Settings of tokenizer_config.json, and their names in the normalizers of tokenizer.json.
+# Settings in tokenizer_config.json to their names in normalizers of tokenizer.json.
 IN_NORMALIZER = {"do_lower_case": "lowercase", "strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars"}
 
-# Classes that read only tokenizer.json.
+# Classes that only read tokenizer.json.
 GENERIC_CLASSES = ("pretrainedtokenizerfast", "tokenizersbackend")
 
 
@@ -18,14 +18,14 @@ def wordpiece_arguments(path, given):
     """The vocabulary of a checkpoint and the other arguments of its `WordPieceTokenizer`.
 
     tokenizer_config.json takes precedence over the normalizer of tokenizer.json, as in transformers, unless it names a class that
-    reads only tokenizer.json.
+    only reads tokenizer.json.
 
     Args:
         path: a folder, or the path of a vocab.txt.
         given: arguments that override the files.
 
     Raises:
-        ValueError: there is no vocabulary, or tokenizer.json has other rules than Google's.
+        ValueError: there is no vocabulary, or the rules in tokenizer.json are not Google's.
     """
     folder, vocabulary = (path.parent, path) if path.is_file() else (path, path / "vocab.txt")
     json_path = folder / "tokenizer.json"
@@ -50,15 +50,15 @@ def wordpiece_arguments(path, given):
     }
     if arguments["cased"] is None and is_cased(set(tokens).difference(token.content for token in added)):
         warnings.warn(
-            f"the files at {folder} do not say whether the tokenizer is cased; the vocabulary has upper-case letters, so case "
-            "and accents are retained (cased=True or False decides).",
+            f"the files at {folder} do not say whether the tokenizer is cased; since the vocabulary has upper-case letters, case "
+            "and accents are retained (set cased=True or False to choose).",
             stacklevel=3,
         )
     return tokens, arguments
 
 
 def _pipeline(path):
-    """A tokenizer.json and the type of its model; a ValueError if it is WordPiece with other rules than Google's."""
+    """A tokenizer.json and the type of its model; a ValueError if it is WordPiece with rules that are not Google's."""
     pipeline = json_object(path)
     kind = model_type(pipeline, path) if pipeline else None
     if kind == "WordPiece" and not is_googles(pipeline, path):
@@ -69,13 +69,13 @@ def _pipeline(path):
 
 
 def settings_beside(vocabulary):
-    """The arguments of a `WordPieceTokenizer` about case, accents and CJK characters in the files next to a vocab.txt.
+    """The arguments of a `WordPieceTokenizer` for case, accents and CJK characters from the files next to a vocab.txt.
 
     Args:
         vocabulary: a `Path`; a file of another name has no such files.
 
     Raises:
-        ValueError: the files are damaged, or tokenizer.json has other rules than Google's.
+        ValueError: the files are damaged, or the rules in tokenizer.json are not Google's.
     """
     if vocabulary.name != "vocab.txt":
         return {}
@@ -97,7 +97,7 @@ def cleaning_settings(folder, normalizer):
 
     Args:
         folder: a `Path`; reads tokenizer_config.json.
-        normalizer: that of tokenizer.json, or an empty dictionary.
+        normalizer: the normalizer of tokenizer.json, or an empty dictionary.
 
     Raises:
         ValueError: a setting is neither true nor false.
@@ -119,7 +119,7 @@ def cleaning_settings(folder, normalizer):
 
 
 def _second_segment(folder, row):
-    """Segment of the second text of a pair: a model with one segment has 0 for both."""
+    """Segment of the second text of a pair: 0 for a model with a single segment."""
     if json_object(folder / "config.json").get("type_vocab_size") == 1:
         return 0
     return 1 if row is None else row.second_segment

@@ -29,13 +29,13 @@ from keras_bert_rebuild.text.wordpiece_files import wordpiece_arguments
 
 @dataclass(frozen=True)
 class WordPieceSettings:
-    """How texts are normalised before they are split; the names are those of tokenizer_config.json."""
+    """How texts are normalised before splitting; names as in tokenizer_config.json."""
 
     do_lower_case: bool = True
     """Lower-case texts."""
 
     strip_accents: bool | None = None
-    """Decompose characters and drop nonspacing marks; None: if texts are lower-cased."""
+    """Decompose characters and drop nonspacing marks; None to do so if texts are lower-cased."""
 
     tokenize_chinese_chars: bool = True
     """Make every CJK ideograph a word of its own."""
@@ -49,20 +49,19 @@ class WordPieceSettings:
 class WordPieceTokenizer(BatchTokenizer):
     """Splits texts into the pieces of a vocabulary exactly as Google's BERT does, many at a time.
 
-    A word without a complete split, or with more than 200 characters, is one `[UNK]`. The ids are the same on every machine.
-    keras_bert's `Tokenizer` differs in unknown words and encodes one text at a time.
+    A word that cannot be split completely, or with more than 200 characters, is `[UNK]`. The ids are the same on every machine.
+    keras_bert's `Tokenizer` treats unknown words differently and encodes one text at a time.
 
     Args:
         vocabulary: a dictionary from token to id, a list of tokens, or the path of a vocab.txt.
-        cased: retain case; None: if the vocabulary has upper-case letters.
-        added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text: strings, which are
-            searched for in the normalised text, or `tokenizers.AddedToken`s, with their `single_word`, `lstrip`, `rstrip`,
-            `normalized` and `special`.
-        fast: split new words with tensorflow-text; None: if it is installed and TensorFlow is already imported.
-        strip_accents: decompose characters and drop accents; None: if case is dropped.
+        cased: keep case; None if and only if the vocabulary has upper-case letters.
+        added_tokens: tokens of the vocabulary that are matched verbatim in a text: strings, which are matched in the normalised
+            text, or `tokenizers.AddedToken`s, with their `single_word`, `lstrip`, `rstrip`, `normalized` and `special`.
+        fast: split new words with tensorflow-text; None if it is installed and TensorFlow has been imported.
+        strip_accents: decompose characters and drop accents; None if case is dropped.
         tokenize_chinese_chars: make every CJK ideograph a word.
-        second_segment: segment of the second text of a pair; 0 for a model with one segment, such as a RoBERTa with WordPiece.
-        mask_takes_space: white space before a `[MASK]` in a text belongs to it; None for no.
+        second_segment: segment of the second text of a pair; 0 for a model with a single segment, such as a RoBERTa with WordPiece.
+        mask_takes_space: whether white space before a written `[MASK]` belongs to it; None for no.
 
     Raises:
         ValueError: `[UNK]`, `[CLS]`, `[SEP]`, padding (`[PAD]` or the empty token) or an added token is not in the vocabulary.
@@ -120,19 +119,19 @@ class WordPieceTokenizer(BatchTokenizer):
         Args:
             path: a folder with vocab.txt, or with the tokenizer.json of a WordPiece model, or the path of a vocab.txt. The handling
                 of case, accents and CJK characters is read from tokenizer_config.json or tokenizer.json, and added tokens from the
-                files next to it. If none of them mentions case, a vocabulary with upper-case letters retains it, with a warning.
+                files next to it. If none of them specifies case, a vocabulary with upper-case letters keeps it, with a warning.
             options: arguments of the class that override the files.
 
         Raises:
-            ValueError: there is no such file, it is damaged, or its rules are not Google's: `load_tokenizer` reads others.
+            ValueError: there are no such files, they are damaged, or the rules are not Google's; `load_tokenizer` reads others.
         """
         vocabulary, arguments = wordpiece_arguments(Path(path), options)
         return cls(vocabulary, **arguments)
 
     @property
     def pieces(self) -> dict[str, int]:
-        """The tokens that words are split into, without added tokens after the last other one, which are not in the model's
-        vocabulary."""
+        """The tokens that words are split into: the vocabulary without the added tokens at its end, which are not part of the
+        model's vocabulary."""
         last = max((i for token, i in self.vocabulary.items() if token not in self.rules), default=-1)
         return {token: i for token, i in self.vocabulary.items() if i <= last or token not in self.rules}
 
@@ -157,18 +156,17 @@ class WordPieceTokenizer(BatchTokenizer):
         }
 
     def with_options(self, **options: Any) -> Self:
-        """The tokenizer with some arguments of the constructor changed, such as `second_segment=0`."""
+        """A copy with some arguments of the constructor changed, such as `second_segment=0`."""
         return type(self)(self.vocabulary, **{**self._options(), **options})
 
     def add_tokens(self, tokens: Sequence[str]) -> Self:
-        """A tokenizer with further tokens, which get the next ids.
+        """A copy with additional tokens, which get the next ids.
 
-        A word that Google's algorithm does not split becomes a piece like the others, and so does a piece with `##`. Any other
-        token (`C++`, `<date>`) stands for itself wherever it is written in a text. `vocabulary_surgery.add_tokens` adds the rows to
-        a model.
+        A word that Google's algorithm does not split becomes a regular piece, as does a piece with `##`. Any other token (`C++`,
+        `<date>`) is matched verbatim in texts. `vocabulary_surgery.add_tokens` adds the rows to a model.
 
         Args:
-            tokens: strings; known ones change nothing.
+            tokens: strings; known ones are ignored.
         """
         new = [token for token in dict.fromkeys(strings("tokens", tokens)) if token not in self.vocabulary]
         following = max(self.vocabulary.values()) + 1
@@ -188,7 +186,7 @@ class WordPieceTokenizer(BatchTokenizer):
         return BertNormalizer(True, cleaned.tokenize_chinese_chars, cleaned.strip_accents, cleaned.do_lower_case)
 
     def _join(self, ids):
-        """Pieces joined to words, with a space between words."""
+        """The text of pieces, with a space between words."""
         return " ".join(self.tokens[i] for i in ids).replace(" ##", "")
 
     def _tensorflow(self):
@@ -199,15 +197,15 @@ class WordPieceTokenizer(BatchTokenizer):
 
         if not is_available():
             if self._fast:
-                raise ValueError("fast=True needs tensorflow-text of TensorFlow's version, which is not installed here.")
+                raise ValueError("fast=True needs tensorflow-text of TensorFlow's version, which is not installed.")
             return None
 
-        # Ids without a piece, as after a repeated line, belong to tokens that no text can contain.
+        # Ids without a piece, as after a repeated line, get tokens that cannot occur in texts.
         pieces = {i: token for token, i in self.pieces.items()}
         tokens = [pieces.get(i) or f" {i}" for i in range(max(pieces) + 1)]
         return TensorFlowPieces(tokens, self.unk_id)
 
 
 def _made(kind, vocabulary, options):
-    """A tokenizer from what `__reduce__` gives."""
+    """A tokenizer from the values of `__reduce__`."""
     return kind(vocabulary, **options)

@@ -140,8 +140,8 @@ def test_a_space_before_texts_is_read_from_the_folder(tokenizer, trained, tmp_pa
         ),
         (lambda t, _: t.decode([9999]), "ids must be in the vocabulary of 420 tokens; got 9999"),
         (lambda t, _: ByteLevelBPETokenizer({"a": 0}, []), r"must have <s>, <pad>, </s> and <unk>; got one without"),
-        (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, ["a b c"]), "must be two tokens with a space between them; got 'a b c'"),
-        (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, [("q", "q")]), "merges must be of tokens of the vocabulary; got 'q q'"),
+        (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, ["a b c"]), "must be two tokens separated by a space; got 'a b c'"),
+        (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, [("q", "q")]), "merges must consist of tokens of the vocabulary; got 'q q'"),
         (lambda t, _: ByteLevelBPETokenizer(["a"], []), "vocab must be a dictionary from token to id; got list"),
         (lambda t, folder: ByteLevelBPETokenizer(folder / "no.json", []), "expected a vocab.json at .*; it does not exist"),
         (lambda t, folder: ByteLevelBPETokenizer.from_pretrained(folder), "or tokenizer.json; .* is not one"),
@@ -155,7 +155,7 @@ def test_wrong_input_is_refused_in_a_sentence(tokenizer, tmp_path, call, message
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pre_tokenizer": {"type": "Metaspace"}}, "holds a BPE model on Metaspace words"),
+        ({"pre_tokenizer": {"type": "Metaspace"}}, "has a BPE model on Metaspace words"),
         ({"normalizer": {"type": "NFC"}}, "normalizer NFC"),
         ({"added_tokens": [{"content": "<date>", "id": 5}]}, "must give every added token an id of its own; '<date>' has 5"),
     ],

@@ -80,5 +80,5 @@ def test_a_question_precedes_every_window_of_its_passage():
 
 
 def test_a_window_without_room_for_tokens_is_refused():
-    with pytest.raises(ValueError, match="stride must be less than the 1 tokens that a window of text 0 has room for; got 2"):
+    with pytest.raises(ValueError, match="stride must be less than the 1 tokens that fit into a window of text 0; got 2"):
         TOKENIZER.encode_batch(["1 2 3"], [numbers(9)], max_len=7, truncation="only_second", stride=2, pad_to="longest")

@@ -83,7 +83,7 @@ def test_other_kinds_are_refused(tmp_path):
     with pytest.raises(ValueError, match=" has none"):
         load_tokenizer(tmp_path)
     write(tmp_path, "tokenizer.json", {"model": {"type": "Unigram"}})
-    with pytest.raises(ValueError, match=r"tokenizer.json holds a Unigram model"):
+    with pytest.raises(ValueError, match=r"tokenizer.json has a Unigram model"):
         load_tokenizer(tmp_path)
     write(tmp_path, "tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"})
     with pytest.raises(ValueError, match=" name 'bertjapanese'"):
@@ -101,7 +101,7 @@ def test_other_kinds_are_refused(tmp_path):
 def test_a_custom_tokenizer_program_is_refused_wherever_it_is_named(tmp_path, file, values, name):
     write(tmp_path, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]))
     write(tmp_path, file, values)
-    with pytest.raises(ValueError, match=f"name '{name}', which splits words with code of its own"):
+    with pytest.raises(ValueError, match=f"name '{name}', which has its own word-splitting code"):
         load_tokenizer(tmp_path)
 
 

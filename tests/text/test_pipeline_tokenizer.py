@@ -125,7 +125,7 @@ def test_one_segment_follows_from_the_config_next_to_it(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": {"type": "Unigram", "vocab": []}}, "holds a Unigram model without a vocabulary"),
+        ({"model": {"type": "Unigram", "vocab": []}}, "has a Unigram model without a vocabulary"),
         (
             {"model": {"type": "Nothing", "vocab": {"a": 0}}, "added_tokens": []},
             "must be a tokenizer.json that the package tokenizers runs",

@@ -62,7 +62,7 @@ def test_settings_are_those_of_tokenizer_config_or_else_of_tokenizer_json(tmp_pa
 def test_an_assumption_about_case_is_reported(tmp_path):
     folder = folder_of(tmp_path, vocabulary=[*VOCABULARY, "Hello"])
     with pytest.warns(
-        UserWarning, match="do not say whether the tokenizer is cased; the vocabulary has upper-case letters, so case and"
+        UserWarning, match="do not say whether the tokenizer is cased; since the vocabulary has upper-case letters, case and"
     ):
         assert load_tokenizer(folder).tokenize("Hello") == ["Hello"]
     assert load_tokenizer(folder, cased=False).tokenize("Hello") == ["hello"]
@@ -78,7 +78,7 @@ def test_settings_of_slow_tokenizers_are_named(tmp_path, setting):
 def test_rules_other_than_googles_are_not_run_as_googles(tmp_path):
     folder = folder_of(tmp_path, pipeline={"pre_tokenizer": {"type": "WhitespaceSplit"}})
     with pytest.raises(
-        ValueError, match="holds a WordPiece model on WhitespaceSplit words, normalizer BertNormalizer: use load_tok"
+        ValueError, match="has a WordPiece model on WhitespaceSplit words, normalizer BertNormalizer: use load_tok"
     ):
         WordPieceTokenizer.from_pretrained(folder)
     assert load_tokenizer(folder).tokenize("A-b") == ["a-b"]

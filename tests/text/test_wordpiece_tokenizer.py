@@ -294,7 +294,7 @@ def test_only_the_named_text_is_cut():
         tokenizer.encode_batch(["a b c d"], ["e h i l"], max_len=9, truncation=truncation, pad_to="longest").ids[0]
     )
     assert (words("only_first"), words("only_second")) == ("a b e h i l", "a b c d e h")
-    with pytest.raises(ValueError, match=r"must leave room for a token of that text; the other one of pair 0 has 4 tokens"):
+    with pytest.raises(ValueError, match=r"must leave room for a token of that text; the other text of pair 0 has 4 tokens"):
         tokenizer.encode_batch(["a b c d"], ["e"], max_len=6, truncation="only_second", pad_to="longest")
 
 
@@ -378,7 +378,7 @@ def test_a_vocabulary_with_a_repeated_line_keeps_its_ids(tmp_path):
         (lambda t: t.encode_batch(["a b"], is_pretokenized=True, pad_to="longest"), "text must be a list of words"),
         (lambda t: t.encode_batch([None], is_pretokenized=True), "text must be a list of words; text 0 is NoneType"),
         (lambda t: t.encode_batch(["a"], pad_to="max_length"), "'longest', a length or a list of lengths; got 'max_length'"),
-        (lambda t: t.decode([[2, 3]]), r"ids must be those of one row; got an array of shape \(1, 2\)"),
+        (lambda t: t.decode([[2, 3]]), r"ids must be a single row; got an array of shape \(1, 2\)"),
         (lambda t: WordPieceTokenizer(["a"]), r"without \['\[PAD\]', '\[UNK\]'"),
         (lambda t: WordPieceTokenizer.from_pretrained("nowhere"), "at nowhere; it does not exist"),
     ],
