@@ -1,4 +1,4 @@
-"""One interface to the kernels of the backends: operations that layers and optimizers call by name."""
+"""One interface to backend kernels: operations that layers and optimizers call by name."""
 
 from keras_bert_rebuild.kernels.operations import (
     Unclipped,

@@ -1,4 +1,4 @@
-"""What the host does not wait for: predictions that are being computed, and batches on their way to the accelerator."""
+"""Asynchronous work: predictions that the device is computing, and batches being copied to the accelerator."""
 
 import importlib
 import threading
@@ -11,25 +11,25 @@ import numpy as np
 
 from keras_bert_rebuild.kernels import traits
 
-# A backend whose dispatch does not wait, and its module: `begin` returns what is being computed, `put` begins a copy.
+# Backends with asynchronous dispatch, and their modules: `begin` returns outputs still being computed, `put` starts a copy.
 MODULES = {"jax": "keras_bert_rebuild.kernels.jax_asynchronous", "torch": "keras_bert_rebuild.kernels.torch_asynchronous"}
 
-# On every backend the first call of a model makes its function, and Keras's own prediction on JAX donates the model's variables.
+# Guards, on every backend, the first call of a model, which creates its function; on JAX, Keras's own prediction donates variables.
 _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _LOCKS_LOCK = threading.Lock()
 
 
 def dispatched(model: Any, inputs: Any) -> Any:
-    """Begin to compute what `model.predict_on_batch` returns, and do not wait for it; safe to call from several threads.
+    """Start computing `model.predict_on_batch(inputs)` without waiting for it; safe to call from several threads.
 
-    On TensorFlow, among several devices and for a model that runs eagerly it is `predict_on_batch`, which waits.
+    On TensorFlow, with several devices, and for a model that runs eagerly, this is `predict_on_batch`, which waits.
 
     Args:
         model: a Keras model.
-        inputs: the inputs of a batch, checked.
+        inputs: the inputs of a batch, already checked.
 
     Returns:
-        The outputs where they are computed, for `fetched`.
+        The outputs on the device, for `fetched`.
     """
     with _LOCKS_LOCK:
         lock = _LOCKS.setdefault(model, threading.Lock())
@@ -42,7 +42,7 @@ def dispatched(model: Any, inputs: Any) -> Any:
 
 
 def fetched(outputs: Any) -> Any:
-    """Wait for outputs of `dispatched` and return them as NumPy arrays of float32, or a structure of such arrays."""
+    """Wait for the outputs of `dispatched` and return them as float32 NumPy arrays, or a structure of such arrays."""
     return keras.tree.map_structure(_on_host, outputs)
 
 
@@ -52,12 +52,12 @@ def _on_host(tensor):
 
 
 def put_ahead() -> Callable[[Any], Any] | None:
-    """The function that begins to copy an array to the accelerator and returns what a step takes; it may run in any thread.
+    """The function that starts copying an array to the accelerator and returns what a step takes; it may run in any thread.
 
     Returns:
-        None where it would not pay or where Keras does it: on a processor, whose memory it is in; on TensorFlow, whose steps take
-        a batch from a pipeline; with a `keras.distribution`, by which Keras divides a batch. Ask in the thread that trains: Keras's
-        distribution is a thread's.
+        None where it would not help or Keras already does it: on a CPU, whose memory the array is in; on TensorFlow, whose steps
+        take batches from a pipeline; with a `keras.distribution`, by which Keras divides a batch. Call it in the training thread,
+        since Keras's distribution is per thread.
     """
     if keras.config.backend() not in MODULES or not traits.runs_on_accelerator() or keras.distribution.distribution() is not None:
         return None

@@ -1,4 +1,4 @@
-"""Attention within a window, whose memory and operations grow with length x window."""
+"""Windowed attention in bands, with memory and operations proportional to length × window."""
 
 from typing import Any, NamedTuple
 
@@ -9,13 +9,13 @@ from keras_bert_rebuild.kernels.sequences import has_sequences
 
 
 class Blocks(NamedTuple):
-    """How a text is cut."""
+    """How a text is divided into blocks."""
 
     maximum: int
-    """The size of a block, unless the whole text is shorter."""
+    """Size of a block, unless the whole text is shorter."""
 
     size: Any
-    """Tokens of a block; the last one is padded."""
+    """Number of tokens in a block; the last block is padded."""
 
     count: Any
     """Blocks."""
@@ -24,19 +24,19 @@ class Blocks(NamedTuple):
 def attend_in_bands(
     query: Any, key: Any, value: Any, mask: Any, window: int, causal: bool = False, dropout: float = 0.0, seeds: Any = None
 ) -> Any:
-    """`windowed_attention` by blocks of queries, each with the keys of its own block and of the two beside it.
+    """`windowed_attention` by blocks of queries, each with the keys of its own block and of both adjacent blocks.
 
         queries of block i        keys of blocks i − 1, i, i + 1        blocks of `window` tokens, the last one padded
 
-    A block is an example of its own for `attention`, so a fused kernel and dropout work as without a window. Three times as many
-    keys are compared as a query may attend to in the mean; the mask hides the others.
+    `attention` sees each block as an example, so fused kernels and dropout work as without a window. On average three times as many
+    keys are compared as a query may attend to; the mask hides the others.
 
-    Args and returns: those of `windowed_attention`.
+    Args and returns: see `windowed_attention`.
 
     Reference: Beltagy et al., 2020, section 3.1, "sliding chunks" (https://arxiv.org/abs/2004.05150).
     """
     batch, length, heads, width = ops.shape(query)
-    # A graph for any length also runs short texts: in one block of their own length.
+    # A graph for any length also runs short texts, as a single block of their length.
     size = max(window, 1) if isinstance(length, int) else ops.minimum(max(window, 1), length)
     count = (length + size - 1) // size
     cut = Blocks(max(window, 1), size, count)
@@ -63,17 +63,17 @@ def attend_in_bands(
 
 
 def _padded(x, before, after):
-    """Zeros before and after the tokens of `(batch, length, ...)`."""
+    """Pad the tokens of `(batch, length, ...)` with zeros before and after."""
     return ops.pad(x, [(0, 0), (before, after), *((0, 0) for _ in x.shape[2:])])
 
 
 def _rows(x, cut):
-    """`(batch, length, ...)` with zeros up to the end of the last block."""
+    """Pad `(batch, length, ...)` with zeros to whole blocks."""
     return _padded(x, 0, cut.maximum - 1)[:, : cut.count * cut.size]
 
 
 def _bands(x, cut):
-    """Every block of `(batch, length, ...)` between its neighbours: `(batch, count, 3 · size, ...)`; zeros outside."""
+    """Every block of `(batch, length, ...)` with both neighbours: `(batch, count, 3 · size, ...)`; zeros outside."""
     first = cut.maximum - cut.size
     x = _padded(x, cut.maximum, 2 * cut.maximum - 1)[:, first : first + (cut.count + 2) * cut.size]
     batch, _, *features = ops.shape(x)
@@ -82,7 +82,7 @@ def _bands(x, cut):
 
 
 def _bands_of_pairs(mask, cut):
-    """Of a mask `(batch, queries, keys)` the columns of the band of every query: `(batch, count · size, 3 · size)`."""
+    """The columns of each query's band of a mask `(batch, queries, keys)`: `(batch, count · size, 3 · size)`."""
     batch, length, _ = ops.shape(mask)
     rows = cut.count * cut.size
     columns = ops.arange(rows)[:, None] // cut.size * cut.size + ops.arange(3 * cut.size)[None, :] - cut.size

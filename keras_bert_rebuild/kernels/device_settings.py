@@ -1,6 +1,6 @@
-"""Settings of the running backend that a command makes for its process: exactness of products, compiled programs.
+"""Process-wide settings of the running backend, made by commands: precision of matrix products, cache of compiled programs.
 
-Importing the library makes none of them.
+Importing the library changes none of them.
 """
 
 import os
@@ -10,23 +10,22 @@ from pathlib import Path
 
 import keras
 
-# How exactly matrices of float32 are multiplied where the hardware has a faster way, as GPUs have TF32 with 10 bits after the point
-# where float32 has 23. "highest" is float32; "high" is TF32 on a GPU and three products of bfloat16 on a TPU; "default" is what the
-# backend does.
+# Precision of float32 matrix products on hardware with a faster mode, such as TF32 on GPUs (10 mantissa bits instead of 23).
+# "highest" is float32; "high" is TF32 on a GPU and three bfloat16 products on a TPU; "default" is the backend's default.
 MATMUL_PRECISIONS = ("default", "high", "highest")
 
 
 def set_matmul_precision(precision: str) -> None:
-    """Say how exactly matrices of float32 are multiplied in this process. On a processor it changes nothing.
+    """Set the precision of float32 matrix products in this process. Has no effect on a CPU.
 
     Args:
         precision: one of `MATMUL_PRECISIONS`.
 
     Raises:
-        ValueError: an unknown name.
+        ValueError: the name is unknown.
     """
     if precision not in MATMUL_PRECISIONS:
-        raise ValueError(f"the precision of products must be one of {', '.join(MATMUL_PRECISIONS)}; got {precision!r}.")
+        raise ValueError(f"the precision of matrix products must be one of {', '.join(MATMUL_PRECISIONS)}; got {precision!r}.")
     backend = keras.config.backend()
     if precision == "default":
         return
@@ -45,16 +44,16 @@ def set_matmul_precision(precision: str) -> None:
 
 
 def keep_compiled_programs(folder: Path | None = None) -> str | None:
-    """Let JAX keep its compiled programs in a folder, for later processes; other backends compile nothing that could be kept.
+    """Let JAX cache its compiled programs in a folder, for later processes; other backends have no such cache.
 
-    A folder that the user named to JAX (`JAX_COMPILATION_CACHE_DIR`) stays, unless one is given here. A program from the folder is
-    run as it is, so it must belong to the user and be writable for nobody else; it is created so.
+    A folder that the user set for JAX (`JAX_COMPILATION_CACHE_DIR`) is used, unless one is given here. Programs in the folder are
+    run as they are, so it must belong to the user and be writable for nobody else; it is created with these permissions.
 
     Args:
-        folder: None for that of `JAX_COMPILATION_CACHE_DIR`, or else `cache_folder()`.
+        folder: the folder; None for `JAX_COMPILATION_CACHE_DIR`, or else `cache_folder()`.
 
     Returns:
-        Why programs are not kept, in a few words; None if they are, or if the backend has none.
+        Why programs are not cached, in a few words; None if they are, or if the backend has no cache.
     """
     if keras.config.backend() != "jax" or (folder is None and os.environ.get("JAX_COMPILATION_CACHE_DIR")):
         return None
@@ -71,13 +70,13 @@ def keep_compiled_programs(folder: Path | None = None) -> str | None:
     import jax
 
     jax.config.update("jax_compilation_cache_dir", str(folder))
-    # JAX leaves out what compiles in less than a second: of a short fine-tuning 38 programs, 2 of 12 seconds.
+    # By default JAX does not cache programs that compile in less than a second: 38 programs (2 of 12 s) of a short fine-tuning.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     return None
 
 
 def keep_no_programs() -> None:
-    """Let JAX keep no compiled programs, and fetch none, whatever `JAX_COMPILATION_CACHE_DIR` says."""
+    """Disable JAX's cache of compiled programs, whatever `JAX_COMPILATION_CACHE_DIR` says."""
     if keras.config.backend() == "jax":
         import jax
 
@@ -85,7 +84,7 @@ def keep_no_programs() -> None:
 
 
 def cache_folder() -> Path:
-    """The folder of compiled programs in the cache folder of the user: `~/.cache/keras-bert/jax`, or what the system has for it."""
+    """The folder of compiled programs in the user's cache folder: `~/.cache/keras-bert/jax`, or the equivalent of the system."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return (Path(local) if local else Path.home() / "AppData" / "Local") / "keras-bert" / "Cache" / "jax"

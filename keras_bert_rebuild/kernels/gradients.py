@@ -1,4 +1,4 @@
-"""Gradients of a function of tensors with respect to its input, while the weights of the models inside of it stay as they are."""
+"""Gradients of a function of tensors with respect to its inputs; the weights of models inside get no gradients."""
 
 import importlib
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-# A backend and its module: `value_and_gradient(function, tensors)` differentiates by the inputs alone.
+# Backend to its module, whose `value_and_gradient(function, tensors)` differentiates by the inputs only.
 MODULES = {
     "jax": "keras_bert_rebuild.kernels.jax_gradients",
     "tensorflow": "keras_bert_rebuild.kernels.tensorflow_gradients",
@@ -15,17 +15,17 @@ MODULES = {
 
 
 def value_and_gradient(function: Callable[..., Any], array: Any, *, auxiliary: bool = False) -> tuple[Any, Any]:
-    """A function's value and its gradient by its input, in float32; safe inside a model, whose weights get no gradients.
+    """A function's value and its gradient with respect to its input, in float32; safe inside a model.
 
     Args:
-        function: from a float32 tensor, or from a list, tuple or dict of such tensors, to a scalar tensor; with `auxiliary` to a
-            scalar tensor and further tensors. It reads models as in prediction (`training=False`).
+        function: from a float32 tensor, or a list, tuple or dict of such tensors, to a scalar tensor; with `auxiliary`, to a scalar
+            tensor and other tensors. It must call models in inference mode (`training=False`).
         array: the input, an array or tensor, or a list, tuple or dict of them.
-        auxiliary: whether the function returns more than the scalar.
+        auxiliary: whether the function also returns other tensors.
 
     Returns:
-        The value, or with `auxiliary` the value and the further tensors; and the gradient, in the structure of `array` and 0 for
-        what the value does not depend on. All of them are tensors of the backend without a history.
+        The value, with `auxiliary` also the other tensors; and the gradient, in the structure of `array`, 0 for inputs that do not
+        affect the value. All are detached tensors of the backend.
 
     Raises:
         ValueError: the value is not a scalar.
@@ -44,7 +44,7 @@ def value_and_gradient(function: Callable[..., Any], array: Any, *, auxiliary: b
 
 
 def without_history(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns, where nothing is retained for gradients: less memory and time on torch.
+    """Call a function without retaining anything for gradients: less memory and time on torch.
 
     Args:
         function: any function of tensors.

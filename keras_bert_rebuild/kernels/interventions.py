@@ -1,4 +1,4 @@
-"""Which interventions are running, so that no compiled function answers for a model in another state than it is in."""
+"""Which interventions are active, so that no compiled function is used for a model in another state."""
 
 import contextlib
 import threading
@@ -9,17 +9,17 @@ _running: frozenset[object] = frozenset()
 
 
 def running_interventions() -> frozenset[object]:
-    """The interventions that are running in this process, in any model; empty but within `intervening`.
+    """The interventions that are active in this process, in any model; empty outside `intervening`.
 
-    What was compiled under one set is right under that set alone: a compiled function has the model's Python code as it was when it
-    was traced.
+    A compiled function contains the model's Python code as it was when traced, so it is only valid for the set of interventions it
+    was compiled under.
     """
     return _running
 
 
 @contextlib.contextmanager
 def intervening() -> Iterator[None]:
-    """Mark that what some layers compute is changed. Afterwards the set is again the one before."""
+    """Mark the computation of some layers as changed while the block runs; then the previous set is restored."""
     global _running
     own = object()
     with _LOCK:

@@ -1,4 +1,4 @@
-"""A prediction on JAX, whose result is returned before it is computed, and a copy to the accelerator that nobody waits for."""
+"""JAX: predictions that are returned before they are computed, and asynchronous copies to the accelerator."""
 
 import weakref
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from keras_bert_rebuild.kernels.interventions import running_interventions
 
-# The compiled answer of every model, by the interventions that it was compiled under; a program for every shape.
+# Compiled functions per model, by the active interventions when they were compiled; each has a program per shape.
 _PROGRAMS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def begin(model, inputs):
-    """The outputs of a model for a batch, on the device; compiled once for every shape, unless the model is not to be compiled.
+    """The outputs of a model for a batch, on the device; compiled once per shape, unless the model must not be compiled.
 
     Args:
         model: a Keras model.
@@ -32,7 +32,7 @@ def begin(model, inputs):
 
 
 def _program(model):
-    """The compiled function of a model; it has only a weak reference, since the table would hold its key for ever."""
+    """The compiled function of a model; it only has a weak reference, since the table would keep its key alive forever."""
 
     @jax.jit
     def answer(trainable, others, inputs):
@@ -43,5 +43,5 @@ def _program(model):
 
 
 def put(array):
-    """A NumPy array as one on the accelerator; anything else as it is. The copy goes on while this returns."""
+    """A NumPy array as one on the accelerator, returned while the copy is in progress; anything else unchanged."""
     return jax.device_put(array) if isinstance(array, np.ndarray) else array

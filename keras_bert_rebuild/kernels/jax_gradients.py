@@ -1,13 +1,13 @@
-"""Gradients by inputs on JAX."""
+"""Gradients with respect to inputs on JAX."""
 
 import jax
 
 
 def value_and_gradient(function, tensors):
-    """The value, the further tensors and the gradient: see `gradients.value_and_gradient`.
+    """The value, the other tensors and the gradient: see `gradients.value_and_gradient`.
 
     Args:
-        function: from the tensors to a scalar and further tensors.
+        function: from the tensors to a scalar and other tensors.
         tensors: a tensor, or a structure of them.
     """
     (value, more), gradient = jax.value_and_grad(function, has_aux=True)(tensors)
@@ -15,5 +15,5 @@ def value_and_gradient(function, tensors):
 
 
 def without_history(function, *arguments):
-    """What a function returns: nothing is retained outside of a gradient."""
+    """Call a function: outside a gradient, JAX retains nothing."""
     return function(*arguments)

@@ -1,10 +1,10 @@
-"""Adam's step on TensorFlow as one kernel that works in place; the graph would pass over memory for every operation."""
+"""Adam's step on TensorFlow as one in-place kernel; the graph would pass over memory once per operation."""
 
 import tensorflow as tf
 
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla
 
-# From this many values on, XLA's kernel, which clips and decays in the same pass, is worth its start-up cost.
+# Minimum number of values for which XLA's kernel, which clips and decays in the same pass, is worth its start-up cost.
 LARGE = 1 << 16
 
 
@@ -14,7 +14,7 @@ def is_one_device():
 
 
 def clip_factor(gradients, norm):
-    """The factor that gives gradients a global norm of at most `norm`, at least float32; NaN if one of them is not finite."""
+    """The factor that reduces the global norm of gradients to at most `norm`, at least float32; NaN if a gradient is not finite."""
     gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
     wide = tf.float64 if any(gradient.dtype == tf.float64 for gradient in gradients) else tf.float32
     global_norm = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in gradients])
@@ -22,25 +22,25 @@ def clip_factor(gradients, norm):
 
 
 def apply_adam(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay):
-    """g ← scale · g and w ← w · (1 − decay), then m and v are updated and w ← w − rate · m / (√v + epsilon).
+    """g ← scale · g and w ← w · (1 − decay), then update m and v, and w ← w − rate · m / (√v + epsilon).
 
     Args:
         gradient: a tensor.
-        weight, momentum, velocity: variables of the same dtype, which are updated.
+        weight, momentum, velocity: variables of the same dtype, updated in place.
         scale: a scalar of that dtype, or None for 1.
         rate, epsilon: scalars of that dtype, with Adam's bias corrections already applied.
-        beta_1, beta_2: numbers that the dtype represents.
-        decay: a scalar of that dtype, the fraction of the weight that is subtracted; None for none.
+        beta_1, beta_2: numbers that the dtype can represent.
+        decay: a scalar of that dtype, the fraction of the weight to subtract; None for no decay.
     """
     if weight.shape.num_elements() >= LARGE and is_one_device():
         _in_one_pass(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay)
         return
     gradient = gradient if scale is None else gradient * scale
-    # Whatever reads the old weight comes first.
+    # Everything that reads the old weight comes first.
     with tf.control_dependencies([gradient]):
         if decay is not None:
             weight.assign_sub(weight * decay)
-        zero = tf.zeros((), gradient.dtype)  # powers of the betas: the kernel must not correct, since it would round
+        zero = tf.zeros((), gradient.dtype)  # powers of the betas: the kernel's own correction would round
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=momentum.handle,
@@ -57,7 +57,7 @@ def apply_adam(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2
 
 @compile_by_xla
 def _in_one_pass(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay):
-    """The same as one loop of XLA."""
+    """The same as a single XLA loop."""
     gradient = gradient if scale is None else gradient * scale
     momentum.assign_add((gradient - momentum) * (1 - beta_1))
     velocity.assign_add((tf.square(gradient) - velocity) * (1 - beta_2))

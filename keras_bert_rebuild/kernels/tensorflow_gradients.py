@@ -1,13 +1,13 @@
-"""Gradients by inputs on TensorFlow."""
+"""Gradients with respect to inputs on TensorFlow."""
 
 import tensorflow as tf
 
 
 def value_and_gradient(function, tensors):
-    """The value, the further tensors and the gradient: see `gradients.value_and_gradient`.
+    """The value, the other tensors and the gradient: see `gradients.value_and_gradient`.
 
     Args:
-        function: from the tensors to a scalar and further tensors.
+        function: from the tensors to a scalar and other tensors.
         tensors: a tensor, or a structure of them.
     """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -17,5 +17,5 @@ def value_and_gradient(function, tensors):
 
 
 def without_history(function, *arguments):
-    """What a function returns: nothing is retained outside of a gradient."""
+    """Call a function: outside a gradient, TensorFlow retains nothing."""
     return function(*arguments)

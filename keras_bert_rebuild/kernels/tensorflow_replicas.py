@@ -1,4 +1,4 @@
-"""TensorFlow only: several GPUs of one host, each a replica with its part of a batch, and sums and means over them."""
+"""TensorFlow only: several GPUs of one host, each a replica with part of the batch, and sums and means over replicas."""
 
 import functools
 import os
@@ -12,11 +12,11 @@ TPU_SIGNS = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "COLAB_TPU_ADDR")
 
 
 def gpu_count():
-    """How many GPUs TensorFlow sees."""
+    """The number of GPUs that TensorFlow sees."""
     return len(tf.config.list_logical_devices("GPU"))
 
 
-@functools.cache  # a second strategy would number its reductions from 0 again, and TensorFlow would confuse them with the first
+@functools.cache  # a second strategy would number its reductions from 0 again, and TensorFlow would mix them up with the first
 def mirrored_strategy():
     """The `MirroredStrategy` over all GPUs, or over all logical CPUs if there are none."""
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
@@ -24,23 +24,23 @@ def mirrored_strategy():
 
 
 def has_tpu_of_others():
-    """Whether this machine has a TPU that this TensorFlow does not drive."""
+    """Whether this machine has a TPU that the installed TensorFlow does not support."""
     has_one = any(name in os.environ for name in TPU_SIGNS) or Path("/dev/accel0").exists()
     return has_one and not tf.config.list_physical_devices("TPU")
 
 
 def replica_count():
-    """How many replicas share a batch here: more than 1 inside a step of a `MirroredStrategy`."""
+    """The number of replicas that share a batch: more than 1 inside a step of a `MirroredStrategy`."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def are_several():
-    """Whether this is a step of several replicas."""
+    """Whether this is a step with several replicas."""
     return tf.distribute.get_replica_context() is not None and replica_count() > 1
 
 
 def sum_gradients(gradients):
-    """The gradients of all replicas, summed; None, where a variable has none, stays None."""
+    """The gradients summed over replicas; None, for a variable without gradient, stays None."""
     context = tf.distribute.get_replica_context()
     sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, [gradient for gradient in gradients if gradient is not None]))
     return [None if gradient is None else next(sums) for gradient in gradients]

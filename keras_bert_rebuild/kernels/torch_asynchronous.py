@@ -1,14 +1,14 @@
-"""A prediction on torch, whose result stays on the device that still computes it, and a copy to a GPU that nobody waits for."""
+"""torch: predictions that stay on the device while it computes them, and asynchronous copies to a GPU."""
 
 import numpy as np
 import torch
 
-# What torch has too; Keras converts the others.
+# Dtypes that torch also has; Keras converts others.
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 
 
 def begin(model, inputs):
-    """The outputs of a model for a batch, without gradients; a model that is compiled by `torch.compile` answers itself.
+    """The outputs of a model for a batch, without gradients; a model compiled by `torch.compile` is called itself.
 
     Args:
         model: a Keras model.
@@ -21,10 +21,10 @@ def begin(model, inputs):
 
 
 def put(array):
-    """A NumPy array as a tensor on the GPU; anything else, and other types of numbers, as they are.
+    """A NumPy array as a tensor on the GPU; anything else, and arrays of other dtypes, unchanged.
 
-    From pinned memory the copy is queued behind the steps that were queued before. From other memory, as Keras's own, it would wait
-    until they are done, and the host with it.
+    From pinned memory, the copy is queued after the steps queued before it. From other memory, such as Keras's own copies, it would
+    make the host wait until these steps are done.
     """
     if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
         return array

@@ -1,4 +1,4 @@
-"""Facts about the running backend, besides its kernels, for code that must act on them."""
+"""Facts about the running backend, besides its kernels, that other code depends on."""
 
 import math
 from typing import Any
@@ -8,32 +8,32 @@ import numpy as np
 
 
 def compiles_each_shape(model: Any = None) -> bool:
-    """Whether every new shape of a batch costs a compilation: on JAX always, on TensorFlow for a model compiled with XLA."""
+    """Whether every new batch shape must be compiled: on JAX always, on TensorFlow for a model compiled with XLA."""
     return _is("jax") or (_is("tensorflow") and model is not None and model.jit_compile)
 
 
 def needs_tf_data_for_several_lengths() -> bool:
-    """Whether `fit` takes batches of several lengths only as a `tf.data.Dataset` that declares it: TensorFlow."""
+    """Whether `fit` accepts batches of several lengths only as a `tf.data.Dataset` that declares it: TensorFlow."""
     return _is("tensorflow")
 
 
 def takes_batches_as_tuples_only() -> bool:
-    """Whether a batch of several arrays must be a tuple: TensorFlow makes one tensor of a list."""
+    """Whether a batch of several arrays must be a tuple: TensorFlow converts a list to one tensor."""
     return _is("tensorflow")
 
 
 def builds_optimizers_before_a_step() -> bool:
-    """Whether an optimizer must be built before a step is traced: TensorFlow traces a step that makes variables twice."""
+    """Whether an optimizer must be built before a step is traced: TensorFlow traces a step that creates variables twice."""
     return _is("tensorflow")
 
 
 def gives_replicas_whole_single_batches() -> bool:
-    """Whether every replica gets the whole of a single batch, and parts of predictions may be unequal: TensorFlow."""
+    """Whether every replica gets all of a single batch, and parts of predictions may be unequal: TensorFlow."""
     return _is("tensorflow")
 
 
 def draws_dropout_from_the_process() -> bool:
-    """Whether dropout without its own seed draws from the global generator of the process: torch."""
+    """Whether dropout without its own seed uses the global generator of the process: torch."""
     return _is("torch")
 
 
@@ -43,7 +43,7 @@ def has_several_hosts() -> bool:
 
 
 def runs_on_accelerator() -> bool:
-    """Whether tensors are made on a GPU or a TPU, and not on the processor."""
+    """Whether tensors are on a GPU or TPU, not on the CPU."""
     device = keras.ops.zeros(()).device
     kind = getattr(device, "platform", None) or getattr(device, "type", None) or device
     return "cpu" not in str(kind).lower()
@@ -53,19 +53,19 @@ def _is(backend):
     return keras.config.backend() == backend
 
 
-# JAX and torch use an array whose memory starts at a multiple of this, and copy any other.
+# JAX and torch use an array in place if its memory is aligned to this many bytes, and copy it otherwise.
 ALIGNMENT = 64
 
 
 def aligned_array(shape, dtype):
-    """An array in new memory, which the system allocates, as zeros, only where it is written.
+    """An array in new memory, which the system only allocates, as zeros, when it is written.
 
     Args:
-        shape: of the array.
-        dtype: of its numbers.
+        shape: shape of the array.
+        dtype: dtype of the array.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    # np.zeros takes new memory from the system; np.empty may return memory that was written before.
+    # np.zeros gets new memory from the system; np.empty may return memory that was written before.
     memory = np.zeros(size + ALIGNMENT, "uint8")
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size].view(dtype).reshape(shape)

@@ -141,7 +141,10 @@ def test_a_space_before_texts_is_read_from_the_folder(tokenizer, trained, tmp_pa
         (lambda t, _: t.decode([9999]), "ids must be in the vocabulary of 420 tokens; got 9999"),
         (lambda t, _: ByteLevelBPETokenizer({"a": 0}, []), r"must have <s>, <pad>, </s> and <unk>; got one without"),
         (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, ["a b c"]), "must be two tokens separated by a space; got 'a b c'"),
-        (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, [("q", "q")]), "merges must consist of tokens of the vocabulary; got 'q q'"),
+        (
+            lambda t, _: ByteLevelBPETokenizer(t.vocabulary, [("q", "q")]),
+            "merges must consist of tokens of the vocabulary; got 'q q'",
+        ),
         (lambda t, _: ByteLevelBPETokenizer(["a"], []), "vocab must be a dictionary from token to id; got list"),
         (lambda t, folder: ByteLevelBPETokenizer(folder / "no.json", []), "expected a vocab.json at .*; it does not exist"),
         (lambda t, folder: ByteLevelBPETokenizer.from_pretrained(folder), "or tokenizer.json; .* is not one"),

@@ -77,9 +77,7 @@ def test_settings_of_slow_tokenizers_are_named(tmp_path, setting):
 
 def test_rules_other_than_googles_are_not_run_as_googles(tmp_path):
     folder = folder_of(tmp_path, pipeline={"pre_tokenizer": {"type": "WhitespaceSplit"}})
-    with pytest.raises(
-        ValueError, match="has a WordPiece model on WhitespaceSplit words, normalizer BertNormalizer: use load_tok"
-    ):
+    with pytest.raises(ValueError, match="has a WordPiece model on WhitespaceSplit words, normalizer BertNormalizer: use load_tok"):
         WordPieceTokenizer.from_pretrained(folder)
     assert load_tokenizer(folder).tokenize("A-b") == ["a-b"]
 
