@@ -110,8 +110,8 @@ def test_what_is_wrong_with_a_corpus_is_one_sentence(tmp_path, name, content, me
 
 @pytest.mark.parametrize("read", [lambda path: list(read_corpus(path)), read_queries])
 def test_a_folder_is_no_file(tmp_path, read):
-    for path, found in ((tmp_path, "a folder"), (tmp_path / "no.tsv", "nothing")):
-        with pytest.raises(ValueError, match=f"expected a file of .*; {found} is at"):
+    for path, found in ((tmp_path, "is a folder"), (tmp_path / "no.tsv", "does not exist")):
+        with pytest.raises(ValueError, match=f"expected a file of .* {found}"):
             read(path)
 
 
