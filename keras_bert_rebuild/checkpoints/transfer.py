@@ -88,10 +88,10 @@ def load_variables(
     for row in rows:
         by_path.setdefault(row.path, []).append(row)
     shapes = {variable.path: tuple(variable.shape) for variable in variables}
-    fills, taken = {}, set()  # array to the variables it fills, so that it is read once
+    fills, row_names = {}, set()  # array to the variables it fills, so that it is read once
     for variable in variables:
         found = [row for row in by_path.get(variable.path, ()) if row.name in names]
-        taken.update(row.name for row in by_path.get(variable.path, ()))
+        row_names.update(row.name for row in by_path.get(variable.path, ()))
         if not found:
             if variable.path not in optional:
                 report.missing.append((variable.path, _why_missing(variable.path, by_path, names)))
@@ -104,8 +104,8 @@ def load_variables(
             report.missing.append((variable.path, problem))
         else:
             fills.setdefault(origin.name, []).append((variable, origin))
-    report.ignored = sorted(actual for name, actual in names.items() if name not in taken and table.is_ignored(name))
-    report.unused = sorted(actual for name, actual in names.items() if name not in taken and not table.is_ignored(name))
+    report.ignored = sorted(actual for name, actual in names.items() if name not in row_names and table.is_ignored(name))
+    report.unused = sorted(actual for name, actual in names.items() if name not in row_names and not table.is_ignored(name))
     problems += [f"{path}: {why}" for path, why in report.missing]
     if not leftovers:
         problems += [f"{printable(name)}: the model has no variable for it" for name in report.unused if table.is_of_encoder(name)]

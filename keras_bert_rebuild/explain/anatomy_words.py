@@ -48,9 +48,11 @@ def positions_of(encoder):
     """How an encoder encodes positions, in words."""
     first = encoder.embedding.positions
     found = [] if first.kind in (NONE, "rotary") else [_position_words(first)]
-    turned = Counter((block.attention.rotary.theta, block.attention.window) for block in encoder.blocks if block.attention.rotary)
-    if turned:
-        bases = [f"{name_of(theta)}" + ("" if len(turned) == 1 else f" ({_reach(window)})") for theta, window in turned]
+    rotary_of = Counter(
+        (block.attention.rotary.theta, block.attention.window) for block in encoder.blocks if block.attention.rotary
+    )
+    if rotary_of:
+        bases = [f"{name_of(theta)}" + ("" if len(rotary_of) == 1 else f" ({_reach(window)})") for theta, window in rotary_of]
         rotary = [block.attention.rotary for block in encoder.blocks if block.attention.rotary]
         more = dict.fromkeys(words for each in rotary for words in _different(each, ("kind", "rows", "theta")))
         found.append(", ".join([f"rotary, theta {', '.join(bases)}", *more]))

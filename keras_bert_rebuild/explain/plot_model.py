@@ -83,7 +83,9 @@ def _whole(explanation):
         if "{n}" not in step.layer:
             last = _under(parts, last, step.name, _detail(step), "norm")
     present = [encoder.heads[name] for name in explanation.heads]
-    of_text, of_tokens = ({part.layer for head in present if head.of_text is told for part in head.parts} for told in (True, False))
+    of_text, of_tokens = (
+        {part.layer for head in present if head.of_text is per_text for part in head.parts} for per_text in (True, False)
+    )
     of_text = {POOLER, *of_text - of_tokens}
     bottom = _heads(parts, last, of[HEAD], of_text) if of[HEAD] else last.below
     return Diagram(WIDTH, bottom + 34, tuple(parts), f"The architecture of a {config.family} model")
@@ -115,7 +117,7 @@ def _folded_blocks(parts, above, encoder, steps):
 
 def _heads(parts, above, steps, of_text):
     """The heads in two columns, those per token and those per text; returns the lower end of the longer column."""
-    columns = [column for told in (False, True) if (column := [step for step in steps if (step.layer in of_text) == told])]
+    columns = [column for per_text in (False, True) if (column := [step for step in steps if (step.layer in of_text) == per_text])]
     wide, bottom = 260, above.below
     for i, column in enumerate(columns):
         x = MIDDLE - wide / 2 if len(columns) == 1 else (90, WIDTH - 90 - wide)[i]

@@ -76,8 +76,8 @@ def without_leading_tokens(graph, layer, inputs):
     x, mask = inputs[0]
     tokens = graph.node("Squeeze", _tokens(graph, x, mask), graph.scalars(-1))
     number = graph.node("CumSum", tokens, graph.constant(1, "int64"))
-    behind = graph.node("Greater", number, graph.constant(float(layer.count)))
-    return [Value(x, graph.node("And", graph.node("Cast", tokens, to=9), behind))]  # 9: bool
+    remaining = graph.node("Greater", number, graph.constant(float(layer.count)))
+    return [Value(x, graph.node("And", graph.node("Cast", tokens, to=9), remaining))]  # 9: bool
 
 
 def first_features(graph, layer, inputs):

@@ -33,9 +33,9 @@ def dense_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], b
     kinds = [module.kind for module in modules]
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise ValueError(f"{path / MODULES} must name the modules Transformer and Pooling first; got {', '.join(kinds)}.")
-    behind = [read_module(module.kind, module.folder) for module in modules[2:]]
-    behind = [module for module in behind if module is not None]
-    normalize = behind[-1:] == [UnitModule()]
+    later = [read_module(module.kind, module.folder) for module in modules[2:]]
+    later = [module for module in later if module is not None]
+    normalize = later[-1:] == [UnitModule()]
     folder = modules[0].folder
     first = first_settings(folder, (None, "feature-extraction"), ("query_expansion",))
     if first.get("module_output_name") not in (None, "token_embeddings"):
@@ -50,7 +50,7 @@ def dense_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], b
         raise ValueError(f"{path / SETTINGS} must have a number of at least 1 as truncate_dim; got {cut!r:.80}.")
     settings = {
         "poolings": poolings,
-        "modules": tuple(behind[:-1] if normalize else behind),
+        "modules": tuple(later[:-1] if normalize else later),
         "normalize": normalize,
         "prompts": prompts,
         "default_prompt": default,

@@ -40,11 +40,11 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[dict[s
         raise ValueError(f"{path / MODULES} must name the module Transformer first and one {MASK}; got {', '.join(kinds)}.")
     folder, values = modules[0].folder, folder_settings(path)
     first = first_settings(folder, (None, "feature-extraction"))
-    behind = [read_module(module.kind, module.folder, TOKENS) for module in modules[1:] if module.kind != MASK]
-    behind = [module for module in behind if module is not None]
+    later = [read_module(module.kind, module.folder, TOKENS) for module in modules[1:] if module.kind != MASK]
+    later = [module for module in later if module is not None]
     of_pylate = values.get("model_type") == "ColBERT" or any(key in values for key in OF_PYLATE)
-    if of_pylate and MASK not in kinds and behind[-1:] != [UnitModule()]:
-        behind.append(UnitModule())  # PyLate normalises vectors itself
+    if of_pylate and MASK not in kinds and later[-1:] != [UnitModule()]:
+        later.append(UnitModule())  # PyLate normalises vectors itself
     if str(values.get("similarity_fn_name")).lower() not in MEASURES:
         raise ValueError(f"{path / SETTINGS} must have similarity_fn_name maxsim; got {values['similarity_fn_name']!r:.80}.")
     prompts, default = folder_prompts(values, path / SETTINGS)
@@ -55,7 +55,7 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[dict[s
     lengths = {**values, **{key: value for key, value in first.items() if value is not None}}
     query_length = whole_number(lengths, "query_length", folder) or longest
     settings = {
-        "modules": tuple(behind),
+        "modules": tuple(later),
         "query_len": expansion["length"] if expansion else query_length,
         "document_len": whole_number(lengths, "document_length", folder) or longest,
         "query_prefix": _prefix(prompts, values, "query"),

@@ -75,9 +75,9 @@ def late_interaction_files(
         query_len, document_len, query_prefix, document_prefix, query_expansion, attend_to_expansion, skiplist_words: see
             `LateInteractionEmbedder`.
     """
-    behind = list(modules)
+    later = list(modules)
     named: list[Any] = [("Transformer", "", {})]
-    named += [(kind_of(module), f"{i}_{kind_of(module)}", module_files(module, TOKENS)) for i, module in enumerate(behind, 1)]
+    named += [(kind_of(module), f"{i}_{kind_of(module)}", module_files(module, TOKENS)) for i, module in enumerate(later, 1)]
     mask = {"skiplist_words": list(skiplist_words), "skiplist_tasks": ["document"]}
     named.append(("MultiVectorMask", f"{len(named)}_MultiVectorMask", {"config.json": json_bytes(mask)}))
     expansion = {"strategy": "fixed", "attend": attend_to_expansion, "length": query_len} if query_expansion else None

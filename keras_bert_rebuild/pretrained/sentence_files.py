@@ -50,9 +50,9 @@ def dense_files(
         poolings, normalize, prompts, default_prompt, include_prompt, truncate_dim, measure: see `SentenceEmbedder`.
         modules: `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
     """
-    behind = [*modules, *([UnitModule()] if normalize else [])]
+    later = [*modules, *([UnitModule()] if normalize else [])]
     named = [("Transformer", "", {}), ("Pooling", "1_Pooling", pooling_files(hidden_size, poolings, include_prompt))]
-    named += [(kind_of(module), f"{i}_{kind_of(module)}", module_files(module)) for i, module in enumerate(behind, 2)]
+    named += [(kind_of(module), f"{i}_{kind_of(module)}", module_files(module)) for i, module in enumerate(later, 2)]
     settings = {"similarity_fn_name": measure, **({} if truncate_dim is None else {"truncate_dim": truncate_dim})}
     return {
         **folder_files("SentenceTransformer", named, prompts, default_prompt, settings),

@@ -124,8 +124,8 @@ def train_vocabulary(words, size, max_characters=1000):
     model.train_from_iterator(
         _lines((word, count) for word, count in sorted(counts.items()) if known_characters.issuperset(word)), trainer
     )
-    learnt = sorted(model.get_vocab().items(), key=lambda item: item[1])
-    pieces = (piece[1:] if piece.startswith(WORD_START) else f"##{piece}" for piece, _ in learnt)
+    learned = sorted(model.get_vocab().items(), key=lambda item: item[1])
+    pieces = (piece[1:] if piece.startswith(WORD_START) else f"##{piece}" for piece, _ in learned)
     known = {*SPECIAL_TOKENS, *alphabet, "", "##"}
     new = [piece for piece in dict.fromkeys(pieces) if piece not in known]
     return [*SPECIAL_TOKENS, *alphabet, *new[:rest]]
