@@ -35,7 +35,7 @@ def test_the_table_corrects_the_article():
     text = " ".join(as_text(explain(BertConfig(vocab_size=30000)), 100).split())
     assert "9 · 12 = 108. A block has 8, and 8 · 12 = 96." in text
     assert "positions are not trained. The table is a weight like any other, 512 · 768 numbers." in text
-    assert "0 and 1 are the ids; the 2 vectors of 768 are learnt." in text
+    assert "0 and 1 are the ids; the 2 vectors of 768 values are learned." in text
     assert "Here the activation is gelu." in text
     without_dropout = explain(BertConfig(num_hidden_layers=6, hidden_dropout_prob=0.0, type_vocab_size=0, hidden_act="relu"))
     text = " ".join(without_dropout.corrections)

@@ -140,7 +140,7 @@ def test_mistakes_are_reported_in_a_sentence(tmp_path, rng):
     evaluation = Evaluation({"q": "a"}, {"d": "a"}, {"q": {"d": 1}})
     task = embedder(rng)
     for model, options, message in (
-        (task, {"poolings": "mean"}, "a SentenceEmbedder has its own poolings"),
+        (task, {"poolings": "mean"}, "poolings must be left out for a SentenceEmbedder"),
         (task.encoder, {}, "a model needs its tokenizer"),
         (task.encoder, {"prompt": "query"}, "prompt and evaluation need a task"),
         (task, {"evaluation": evaluation}, "in the format openvino_int8; got onnx"),

@@ -132,7 +132,7 @@ REFUSED = {
         [FIRST, UNIT, MASK],
         {**LATE, "2_MultiVectorMask/config.json": {"skiplist_tasks": ["query"]}},
         {},
-        "must leave words out of documents alone",
+        "must only leave words out of documents",
     ),
     "late: a measure": (
         [FIRST, UNIT, MASK],

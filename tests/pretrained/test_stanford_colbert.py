@@ -74,7 +74,7 @@ def test_its_encoder_is_loaded_without_the_projection(folder):
 
 
 REFUSED = {
-    "width": ({"dim": 9}, r"linear.weight with 9 rows, the dim of artifact.metadata; got \(8, 16\)"),
+    "width": ({"dim": 9}, r"linear.weight with 9 rows, the dim in artifact.metadata; got \(8, 16\)"),
     "measure": ({"similarity": "dot"}, "must have similarity cosine or l2; got 'dot'"),
     "another interaction": ({"interaction": "flipr"}, "must have interaction colbert; got 'flipr'"),
     "length": ({"doc_maxlen": "long"}, "must have a whole number as doc_maxlen; got 'long'"),

@@ -128,7 +128,7 @@ def test_one_segment_follows_from_the_config_next_to_it(tmp_path):
         ({"model": {"type": "Unigram", "vocab": []}}, "has a Unigram model without a vocabulary"),
         (
             {"model": {"type": "Nothing", "vocab": {"a": 0}}, "added_tokens": []},
-            "must be a tokenizer.json that the package tokenizers runs",
+            "must be a tokenizer.json that the package tokenizers can run",
         ),
         (
             {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "added_tokens": []},
