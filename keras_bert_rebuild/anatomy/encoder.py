@@ -127,7 +127,7 @@ class Embedding:
     """Whether that dense layer comes before the norm and has no bias."""
 
     query: bool = False
-    """Whether the checkpoint has the mask vector of XLNet's query stream; the content stream does not read it."""
+    """Whether there is the vector of XLNet's query stream, which the content stream does not read."""
 
     query_trained: bool = False
     """Whether that vector is trainable."""
