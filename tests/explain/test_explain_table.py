@@ -34,7 +34,7 @@ def test_lines_fit_and_no_number_is_cut(name, width):
 def test_the_table_corrects_the_article():
     text = " ".join(as_text(explain(BertConfig(vocab_size=30000)), 100).split())
     assert "9 · 12 = 108. A block has 8, and 8 · 12 = 96." in text
-    assert "positions are not trained. The table is a weight like any other, 512 · 768 numbers." in text
+    assert "positions are not trained. The table is a weight like any other, 512 · 768 values." in text
     assert "0 and 1 are the ids; the 2 vectors of 768 values are learned." in text
     assert "Here the activation is gelu." in text
     without_dropout = explain(BertConfig(num_hidden_layers=6, hidden_dropout_prob=0.0, type_vocab_size=0, hidden_act="relu"))
