@@ -45,7 +45,7 @@ def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.ND
     elif np.ndim(token) == 0:
         token_id = int(token)
     if token_id is not None and not 0 <= token_id < len(table):
-        raise ValueError(f"an id must be a row of the token table, from 0 to {len(table) - 1}; got {token_id}.")
+        raise ValueError(f"an id must be from 0 to {len(table) - 1}, a row of the token table; got {token_id}.")
     vector = np.asarray(token, "float32") if token_id is None else table[token_id]
     if vector.shape != table.shape[1:]:
         raise ValueError(f"a vector must have the shape of a row of the token table, {table.shape[1:]}; got {vector.shape}.")

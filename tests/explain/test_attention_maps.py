@@ -221,8 +221,8 @@ def test_what_does_not_fit_is_one_sentence():
     for arguments, message in (
         ({}, "either inputs, or texts and the tokenizer"),
         ({"texts": ["a"]}, "either inputs, or texts and the tokenizer"),
-        ({"inputs": inputs, "layers": [2]}, r"layers must be numbers from 0 to 1, as the model has 2; got \[2\]"),
-        ({"inputs": inputs, "heads": []}, "heads must be numbers from 0 to 1"),
+        ({"inputs": inputs, "layers": [2]}, r"layers must be integers from 0 to 1, since the model has 2; got \[2\]"),
+        ({"inputs": inputs, "heads": []}, "heads must be integers from 0 to 1"),
         ({"inputs": inputs, "heads": [0, -2]}, "heads must be different"),
         ({"inputs": {"Input-Token": inputs[0]}}, "Input-Segment is missing"),
         ({"inputs": inputs * 2}, "expected 2 inputs, Input-Token, Input-Segment; got 4"),
