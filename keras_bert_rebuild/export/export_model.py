@@ -72,7 +72,7 @@ def export(
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
     if evaluation is not None and format != "openvino_int8":
-        raise ValueError(f"an evaluation is only for the format openvino_int8, whose loss it shows; got {format}.")
+        raise ValueError(f"evaluation is only for the format openvino_int8, whose loss it shows; got {format}.")
     poolings = (poolings,) if isinstance(poolings, str) else tuple(poolings)
     if not set(poolings) <= set(POOLINGS) or len(set(poolings)) < len(poolings):
         raise ValueError(f"poolings must be some of {', '.join(POOLINGS)}, each once; got {poolings}.")
