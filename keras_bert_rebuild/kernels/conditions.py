@@ -1,4 +1,4 @@
-"""When the kernels of `table.py` apply: each condition takes the arguments that `choose` is given for its operation."""
+"""When the kernels of `table.py` apply: conditions take the arguments that `choose` gets for their operation."""
 
 import keras
 
@@ -6,12 +6,12 @@ from keras_bert_rebuild.kernels.sequences import has_sequences
 
 
 def always(*arguments):
-    """A kernel without a condition."""
+    """No condition."""
     return True
 
 
 def has_pairs_in_cudnn(query, mask, causal, dropout):
-    """Pairs pass three times, in two bytes each; to move keys and values and back is eight passes over numbers of two bytes."""
+    """A mask of pairs is read three times, 2 bytes each; moving keys and values and back is eight passes over 2-byte numbers."""
     from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
 
     length, of_keys = query.shape[1], mask.shape[-1]
@@ -20,28 +20,28 @@ def has_pairs_in_cudnn(query, mask, causal, dropout):
 
 
 def takes_key_lengths(query, mask, causal, dropout):
-    """Padding, in half precision, where cuDNN runs."""
+    """Padding in half precision, if cuDNN's kernel runs."""
     from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
 
     return not dropout and not causal and len(mask.shape) == 2 and not has_sequences(mask) and has_fused_kernel(query)
 
 
 def takes_sequences(query, mask, causal, dropout):
-    """Rows of several sequences, where JAX's kernel for GPUs runs."""
+    """Rows with several sequences, if JAX's GPU kernel runs."""
     from keras_bert_rebuild.kernels.jax_segments import has_flash_with_segments
 
     return not dropout and not causal and has_sequences(mask) and has_flash_with_segments(query)
 
 
 def takes_splash(query, mask, causal, dropout):
-    """Padding or rows of several sequences, where JAX's kernel for TPUs runs."""
+    """Padding or rows with several sequences, if JAX's TPU kernel runs."""
     from keras_bert_rebuild.kernels.jax_segments import has_splash
 
     return not dropout and not causal and len(mask.shape) == 2 and has_splash(query)
 
 
 def drops_in_flash(query, mask, causal, dropout):
-    """Dropout of probabilities on a GPU, where the kernel for it has computed what it should."""
+    """Attention dropout on a GPU on which the kernel has passed its trial."""
     from keras_bert_rebuild.kernels.jax_flash_trial import has_flash_with_dropout
 
     return dropout > 0 and not causal and len(mask.shape) == 2 and has_flash_with_dropout(query)
@@ -52,18 +52,18 @@ def drops_probabilities(query, mask, causal, dropout):
     return dropout > 0
 
 
-# Lengths that are this many windows or fewer are compared as a whole.
+# Texts of at most this many windows are compared as a whole.
 WINDOWS = 8
 
 
 def is_long(query, window):
-    """Whether bands compare fewer pairs than the whole."""
+    """Whether bands compare fewer pairs than full attention."""
     length = query.shape[1]
     return length is None or length > WINDOWS * window
 
 
 def is_below_one(rate):
-    """Whether anything is kept."""
+    """Whether any value is retained."""
     return rate < 1
 
 
@@ -73,12 +73,12 @@ def is_linear(dense):
 
 
 def is_plain(dense):
-    """Whether a `Dense` is only a product with its kernel plus its bias: not quantised and without adapters."""
+    """Whether a `Dense` is just a product with its kernel plus its bias, not quantised and without adapters."""
     return dense.dtype_policy.quantization_mode is None and not dense.lora_enabled and is_linear(dense)
 
 
 def changes_in_place(weight_dtype, moment_dtype, averages):
-    """Whether there are no averages and the moments have the dtype of the weight."""
+    """Whether there are no averaged weights, and moments have the dtype of the weight."""
     return not averages and weight_dtype == moment_dtype
 
 
@@ -90,7 +90,7 @@ def on_one_device():
 
 
 def among_replicas():
-    """In a step of several replicas."""
+    """In a step with several replicas."""
     from keras_bert_rebuild.kernels.tensorflow_replicas import are_several
 
     return are_several()

@@ -1,9 +1,9 @@
-"""JAX only: dropout, and attention with dropout, whose random bits are cheap, are drawn twice and are never stored.
+"""JAX only: dropout, and attention with dropout, with cheap random bits that are drawn twice and never stored.
 
-JAX's own generator, Threefry, takes about a hundred integer operations for a number, and its alternative `rbg` draws the bits of
-all devices on each of them. Here Threefry draws two words for a row, the last axis, and a hash of these and the column gives the
-bits of a number: about twenty operations, which XLA fuses with what uses the bits. They depend on no other row, so that every
-device computes those of its own part, and they are the same on any number of devices.
+JAX's generator Threefry takes about a hundred integer operations per number, and its alternative `rbg` draws the bits of all
+devices on each device. Here Threefry draws two words per row (last axis), and a hash of these and the column gives the bits: about
+twenty operations, which XLA fuses with their use. Bits of a row do not depend on other rows, so each device computes only its own,
+and they are the same on any number of devices.
 """
 
 import functools
@@ -19,7 +19,7 @@ def row_words(shape, seed):
     """Two random words for each row of an array: uint32 `(2, *shape[:-1], 1)`.
 
     Args:
-        shape: of the array.
+        shape: shape of the array.
         seed: two integers, as from `keras.random.SeedGenerator.next`.
     """
     key = jax.random.wrap_key_data(jnp.asarray(seed, "uint32"), impl="threefry2x32")
@@ -27,24 +27,24 @@ def row_words(shape, seed):
 
 
 def kept(words, columns, rate):
-    """Which numbers are kept, bool of the shape of the array, and the factor of the kept ones.
+    """Which values are retained, bool in the shape of the array, and the factor of the retained ones.
 
     Args:
-        words: as from `row_words`.
-        columns: the size of the last axis.
-        rate: the fraction that is dropped, in (0, 1), rounded to a 2³²nd.
+        words: from `row_words`.
+        columns: size of the last axis.
+        rate: dropout rate, in (0, 1), rounded to a multiple of 2⁻³².
     """
     column = lax.broadcasted_iota("uint32", (*words.shape[1:-1], columns), words.ndim - 2)
     return kept_at(words, column, rate), gain_of(rate)
 
 
 def kept_at(words, columns, rate):
-    """Which numbers are kept, from the words of their rows and their columns in uint32, which broadcast."""
+    """Which values are retained, from the words of their rows and their columns in uint32, which broadcast."""
     return _mixed(_mixed(columns + words[0]) + words[1]) >= jnp.uint32(_threshold(rate))
 
 
 def gain_of(rate):
-    """By what the kept numbers are multiplied."""
+    """The factor of retained values."""
     return 1 / (1 - _threshold(rate) / 2**32)
 
 
@@ -53,7 +53,7 @@ def _threshold(rate):
 
 
 def _mixed(x):
-    """A one-to-one function of 32 bits after which each of them depends on all.
+    """A bijection of 32-bit integers after which each bit depends on all input bits.
 
     Reference: Wellons, 2018, "Prospecting for hash functions", lowbias32 (https://nullprogram.com/blog/2018/07/31/).
     """
@@ -67,9 +67,9 @@ def drop(x, rate, seed, noise_shape=None):
 
     Args:
         x: any array.
-        rate: the fraction that is dropped, in (0, 1); the others are divided by 1 − rate.
+        rate: dropout rate, in (0, 1); retained values are divided by 1 − rate.
         seed: two integers, as from `keras.random.SeedGenerator.next`.
-        noise_shape: the shape that is drawn and broadcast, where a size of None is that of the array; None for its whole shape.
+        noise_shape: the shape of the mask, which is broadcast; None in it for the size of the array; None for the array's shape.
     """
     shape = x.shape if noise_shape is None else tuple(x.shape[i] if size is None else size for i, size in enumerate(noise_shape))
     return _dropped(x, row_words(shape or (1,), seed), shape[-1] if shape else 1, rate)
@@ -86,7 +86,7 @@ def _dropped_forward(x, words, columns, rate):
 
 
 def _dropped_backward(columns, rate, words, upstream):
-    # Only once the backward pass runs; otherwise XLA would take the bits of the forward pass and retain them.
+    # Only when the backward pass runs; otherwise XLA would reuse, and so save, the bits of the forward pass.
     words, upstream = lax.optimization_barrier((words, upstream))
     return _dropped(upstream, words, columns, rate), None
 
@@ -101,13 +101,13 @@ def _where_kept(x, keep, gain):
 def attention_with_dropout(query, key, value, mask, causal, rate, seed):
     """softmax(Q Kᵀ / √K) V with a fraction of the probabilities dropped, the softmax in float32.
 
-    Queries, keys, values and outputs are retained for the backward pass, and two numbers for each query; scores, probabilities and
-    bits are computed again.
+    Queries, keys, values, outputs and two numbers per query are saved for the backward pass; scores, probabilities and bits are
+    recomputed.
 
     Args:
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
-        mask, causal: as for `operations.attention`.
-        rate: the fraction that is dropped, in (0, 1).
+        mask, causal: see `operations.attention`.
+        rate: dropout rate, in (0, 1).
         seed: two integers, as from `keras.random.SeedGenerator.next`.
 
     Returns:
@@ -116,14 +116,14 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed):
     batch, length, heads, _ = query.shape
     words = row_words((batch, heads, length, key.shape[1]), seed)
     mask = jnp.asarray(visible_pairs(jnp.asarray(mask), causal), "bool")
-    # Heads before tokens, as products of matrices take them: what is retained need not be turned again in the backward pass.
+    # Heads before tokens, the layout of matrix products, so that saved values need no transpose in the backward pass.
     query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
     return jnp.swapaxes(attend_with_dropout(query, key, value, mask, words, rate), 1, 2)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
 def attend_with_dropout(query, key, value, mask, words, rate):
-    """`attention_with_dropout` of `(batch, heads, length, width)`, with the words of rows `(2, batch, heads, queries, 1)`."""
+    """`attention_with_dropout` in the layout `(batch, heads, length, width)`, with row words `(2, batch, heads, queries, 1)`."""
     return _attend_forward(query, key, value, mask, words, rate)[0]
 
 
@@ -138,9 +138,9 @@ def _attend_forward(query, key, value, mask, words, rate):
 
 
 def _attend_backward(rate, retained, upstream):
-    """The gradients without a sum over keys, so that all between the products is one pass.
+    """The gradients without a sum over keys, so that everything between the products is one pass.
 
-    The sum of probabilities times their gradients is that of outputs times theirs.
+    The sum over keys of probabilities times their gradients equals that of outputs times their gradients.
 
     Reference: Dao et al., 2022, appendix B.2 (https://arxiv.org/abs/2205.14135).
     """

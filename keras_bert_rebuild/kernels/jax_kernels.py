@@ -1,7 +1,7 @@
-"""JAX only: attention in the fused kernel of cuDNN, and values of variables that are loaded.
+"""JAX only: attention with cuDNN's fused kernel, and values of variables that are loaded.
 
-The kernel takes a mask of all pairs or the lengths of keys, but no mask of one row for all queries; with such a mask Keras falls
-back to computing all scores.
+The kernel supports a mask of all pairs or the lengths of keys, but no mask broadcast over queries; with such a mask, Keras falls
+back to materialising all scores.
 """
 
 import jax
@@ -25,38 +25,38 @@ def has_fused_kernel(query):
 
 
 def attend_by_pairs(query, key, value, mask, implementation="cudnn"):
-    """softmax(Q Kᵀ / √K) V over the keys that a mask allows, given to the kernel as one of all pairs.
+    """softmax(Q Kᵀ / √K) V over the keys that a mask allows, passed to the kernel as a mask of all pairs.
 
-    Padding may be anywhere, and the mask costs no branch and no copy of keys and values. It is a function of the input alone, so
-    that XLA computes it once for all blocks.
+    Padding may be anywhere; the mask needs no branch and no copy of keys and values. It depends on the input only, so XLA computes
+    it once for all blocks.
 
     Args:
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
-        mask: as for `operations.attention`.
-        implementation: that of `jax.nn.dot_product_attention`.
+        mask: see `operations.attention`.
+        implementation: see `jax.nn.dot_product_attention`.
 
     Returns:
         `(batch, length, heads, width)`.
     """
     pairs = jnp.asarray(visible_pairs(jnp.asarray(mask)), "bool")
-    # The kernel takes no mask of one row for all queries.
+    # The kernel does not support a mask broadcast over queries.
     pairs = jnp.broadcast_to(pairs, (query.shape[0], 1, query.shape[1], key.shape[1]))
     return jax.nn.dot_product_attention(query, key, value, mask=pairs, implementation=implementation)
 
 
 def attend_by_key_lengths(query, key, value, mask, implementation="cudnn"):
-    """softmax(Q Kᵀ / √K) V over the keys that are not padding, for texts whose pairs would take more memory than their keys.
+    """softmax(Q Kᵀ / √K) V over the keys that are not padding, for texts whose mask of pairs would be larger than their keys.
 
-    The real keys are moved to the front: attention does not depend on their order, and a branch for texts that have them there
-    already would make the host wait in every block. The order is a function of the input alone: XLA finds it once for all blocks.
+    Keys that are not padding are moved to the front, since attention does not depend on their order; a branch for texts without
+    padding at the front would make the host wait in every block. The order depends on the input only: XLA computes it once.
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
         mask: `(batch, length)`, False at padding.
-        implementation: that of `jax.nn.dot_product_attention`.
+        implementation: see `jax.nn.dot_product_attention`.
 
     Returns:
-        `(batch, length, heads, width)`. An example of nothing but padding attends to its first key.
+        `(batch, length, heads, width)`. An example of padding only attends to its first key.
     """
     mask = jnp.asarray(mask, "bool")
     order = jnp.argsort(~mask, axis=-1, stable=True)[:, :, None, None]

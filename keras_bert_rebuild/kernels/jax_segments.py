@@ -1,6 +1,6 @@
-"""JAX only: attention by segment ids, in the Pallas kernels that JAX brings: a query attends to the keys that have its own number.
+"""JAX only: attention by segment ids with Pallas kernels that are part of JAX: a query attends to the keys with its number.
 
-The modules are experimental, so they are imported where a kernel runs, and the conditions ask whether they are there.
+The modules are experimental, so they are only imported when a kernel runs; the conditions check that they exist.
 """
 
 import functools
@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec
 
 SPLASH = "jax.experimental.pallas.ops.tpu.splash_attention"
 FLASH = "jax.experimental.pallas.ops.gpu.attention"
-# Columns of a tile of a TPU, and queries and keys of a block of the kernel for GPUs.
+# Columns of a TPU tile, and block size of queries and keys in the GPU kernel.
 TILE = 128
 
 
@@ -21,20 +21,20 @@ TILE = 128
 def _exists(name):
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package around it
+    except ModuleNotFoundError:  # a package around it is missing
         return False
 
 
 def has_splash(query):
-    """Whether the kernel for TPUs runs here for queries `(batch, length, heads, width)`, of at least a tile of tokens.
+    """Whether the TPU kernel supports queries `(batch, length, heads, width)`: at least a tile of tokens.
 
-    XLA does not split the kernel over devices, so several need a `keras.distribution.DataParallel`, which says how.
+    XLA does not partition the kernel, so several devices need a `keras.distribution.DataParallel`, which determines the parts.
     """
     return jax.devices()[0].platform == "tpu" and query.shape[1] >= TILE and _exists(SPLASH) and is_split_by_batch()
 
 
 def has_flash_with_segments(query):
-    """Whether the kernel for GPUs runs here for queries `(batch, length, heads, width)`: on one device, in whole blocks."""
+    """Whether the GPU kernel supports queries `(batch, length, heads, width)`: on one device, in whole blocks."""
     device = jax.devices()[0]
     if "cuda" not in device.client.platform_version or jax.device_count() > 1 or not _exists(FLASH):
         return False
@@ -42,7 +42,7 @@ def has_flash_with_segments(query):
 
 
 def is_split_by_batch():
-    """Whether a kernel, which XLA does not split, may run: on one device, or on parts of a batch under a `DataParallel`."""
+    """Whether a kernel that XLA does not partition may run: on one device, or on parts of a batch under a `DataParallel`."""
     return jax.device_count() == 1 or _data_parallel() is not None
 
 
@@ -52,9 +52,9 @@ def _data_parallel():
 
 
 def over_devices(function):
-    """A function of arrays whose first axis is the batch, each device computing its part under a `DataParallel`.
+    """A function of arrays whose first axis is the batch; under a `DataParallel`, each device computes its part.
 
-    A batch that devices cannot share is computed as a whole: Keras calls layers with such shapes to learn those of their outputs.
+    A batch that cannot be divided over devices is computed as a whole: Keras calls layers with such shapes to infer output shapes.
     """
     distribution = _data_parallel()
     if distribution is None:
@@ -70,11 +70,11 @@ def attend_by_splash(query, key, value, mask, interpret=False):
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
-        mask: `(batch, length)`, False at padding; or the numbers of sequences, int32.
+        mask: `(batch, length)`, False at padding; or sequence numbers, int32.
         interpret: compute on any device, slowly.
 
     Returns:
-        `(batch, length, heads, width)`. An example of nothing but padding attends to all of it.
+        `(batch, length, heads, width)`. An example of padding only attends to all of it.
     """
     mask = jnp.asarray(mask)
     if mask.dtype == "bool":
@@ -102,7 +102,7 @@ def _splash(query, key, value, of_queries, of_keys, interpret):
     def rows(x):
         return jnp.pad(jnp.swapaxes(x, 1, 2), ((0, 0), (0, 0), (0, padded - length), (0, 0)))
 
-    # What is added is padding to keys; its own queries see the first key, so that each has one.
+    # Added tokens are padding; as queries they attend to the first key, so that each has one.
     end = ((0, 0), (0, padded - length))
     of_queries = jnp.concatenate([of_queries, jnp.broadcast_to(of_queries[:, :1], (len(query), padded - length))], axis=1)
     numbers = splash.SegmentIds(q=of_queries, kv=jnp.pad(of_keys, end, constant_values=-1))
@@ -116,13 +116,13 @@ def attend_by_flash(query, key, value, mask, interpret=False):
 
     Args:
         query, key, value: `(batch, length, heads, width)`, the length a multiple of 128.
-        mask: the numbers of sequences, int32 `(batch, length)`.
+        mask: sequence numbers, int32 `(batch, length)`.
         interpret: compute on any device, slowly.
 
     Returns:
         `(batch, length, heads, width)`.
     """
     flash = importlib.import_module(FLASH)
-    # By position: `custom_vjp` has no names for what is not differentiated.
+    # By position, since `custom_vjp` has no names for non-differentiable arguments.
     scale, causal, blocks = query.shape[-1] ** -0.5, False, flash.BlockSizes.get_default()
     return flash.mha(query, key, value, mask, scale, causal, blocks, "triton", None, 2, None, interpret)

@@ -1,6 +1,6 @@
-"""The operations of layers and optimizers that have kernels: each one with its plain form in `keras.ops`.
+"""Operations of layers and optimizers that have kernels, each with its plain form in `keras.ops`.
 
-The plain form defines the operation. If the running backend has a kernel in `table.py` whose condition holds, the kernel runs
+The plain form defines the operation. If `table.py` has a kernel for the running backend whose condition holds, the kernel runs
 instead, with the same values and gradients. Callers do not depend on the backend.
 """
 
@@ -16,18 +16,18 @@ from keras_bert_rebuild.kernels.table import choose
 
 
 def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None) -> Any:
-    """softmax(Q Kᵀ / √K) V over the keys that the mask allows, with a fraction of the probabilities dropped.
+    """softmax(Q Kᵀ / √K) V over the keys that the mask allows, with dropout of the probabilities.
 
-    Without dropout this is `keras.ops.dot_product_attention`, for which backends have fused kernels. These take no dropout, so the
-    plain form of attention with dropout computes its scores, the softmax in float32.
+    Without dropout this is `keras.ops.dot_product_attention`, for which backends have fused kernels. These do not support dropout,
+    so the plain form of attention with dropout materialises its scores, with the softmax in float32.
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
-        mask: bool, False where a key is not attended to: `(batch, length)` for keys at padding, or `(batch, 1, length, length)`. Or
-            the numbers of sequences, int32 `(batch, length)`: a query attends to the keys of its own; see `sequences`.
+        mask: bool, False where a key must not be attended to: `(batch, length)` for padding, or `(batch, 1, length, length)`. Or
+            sequence numbers, int32 `(batch, length)`: a query attends to the keys of its own sequence; see `sequences`.
         causal: a query attends only to keys up to its own position.
-        dropout: the fraction of the probabilities that is dropped, in [0, 1).
-        seeds: with dropout, the `keras.random.SeedGenerator` that draws.
+        dropout: dropout rate of the probabilities, in [0, 1).
+        seeds: with dropout, the `keras.random.SeedGenerator` to draw from.
 
     Returns:
         `(batch, length, heads, width)`.
@@ -48,13 +48,13 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
 def windowed_attention(
     query: Any, key: Any, value: Any, mask: Any, window: int, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None
 ) -> Any:
-    """`attention` in which a query attends only to keys at most `window` tokens away, and to no key gives zeros.
+    """`attention` in which a query attends only to keys at most `window` tokens away; a query without visible keys gives zeros.
 
     The plain form compares every query with every key.
 
     Args:
-        query, key, value, mask, causal, dropout, seeds: as for `attention`.
-        window: tokens on either side that a query attends to.
+        query, key, value, mask, causal, dropout, seeds: see `attention`.
+        window: how many tokens on either side a query attends to.
 
     Returns:
         `(batch, length, heads, width)`.
@@ -74,10 +74,10 @@ def within_window(query: Any, key: Any, value: Any, mask: Any, window: int, caus
 
 
 def attention_of_pairs(query: Any, key: Any, value: Any, mask: Any, dropout: float, seeds: Any) -> Any:
-    """`attention` with zeros for queries that attend to no key, of which backends make different means.
+    """`attention` that gives zeros for queries without visible keys, for which backends differ.
 
     Args:
-        query, key, value, dropout, seeds: as for `attention`; there may be more keys than queries.
+        query, key, value, dropout, seeds: see `attention`; there may be more keys than queries.
         mask: bool, `(batch, 1, queries, keys)`.
     """
     attended = attention(query, key, value, mask, dropout=dropout, seeds=seeds)
@@ -85,13 +85,13 @@ def attention_of_pairs(query: Any, key: Any, value: Any, mask: Any, dropout: flo
 
 
 def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
-    """x / (1 − rate) where a number is kept, else 0.
+    """x / (1 − rate) at retained values, else 0.
 
     Args:
         x: a tensor.
-        rate: the fraction that is dropped, in (0, 1].
-        seeds: the `keras.random.SeedGenerator` that draws.
-        noise_shape: as for `keras.random.dropout`.
+        rate: dropout rate, in (0, 1].
+        seeds: the `keras.random.SeedGenerator` to draw from.
+        noise_shape: see `keras.random.dropout`.
     """
     kernel = choose("dropout", rate)
     if kernel is not None:
@@ -101,12 +101,13 @@ def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
 
 @functools.cache
 def in_one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of tensors, for training: one pass over memory, and only its inputs are retained for the backward pass.
+    """The same function of tensors, for training: one pass over memory, saving only its inputs for the backward pass.
 
     Not for inference, which is exported to runtimes without XLA.
 
     Args:
-        function: of tensors, with one tensor as result, written in `keras.ops`. The same object each time: it is compiled once.
+        function: a function of tensors that returns one tensor, written in `keras.ops`. Pass the same object each time: it is
+            compiled once.
     """
     kernel = choose("in_one_kernel")
     return function if kernel is None else kernel(function)
@@ -125,7 +126,7 @@ def activated_dense(activation: Callable[[Any], Any], layer: Any, x: Any, dtype:
         activation: a function of a tensor, written in `keras.ops`, without variables.
         layer: a built `keras.layers.Dense`.
         x: `(..., inputs)`.
-        dtype: in which the product is computed.
+        dtype: dtype of the product.
     """
     kernel = choose("activated_dense", layer)
     if kernel is None:
@@ -135,7 +136,7 @@ def activated_dense(activation: Callable[[Any], Any], layer: Any, x: Any, dtype:
 
 
 class Unclipped(NamedTuple):
-    """A gradient that is not clipped yet, and what the step multiplies it by."""
+    """A gradient that is not clipped yet, and the factor that the step multiplies it by."""
 
     gradient: Any
     factor: Any
@@ -154,36 +155,36 @@ def unclipped(gradients: list[Any], norm: float) -> list[Unclipped] | None:
 
 
 def adam_step(weight: Any, momentum: Any, averages: bool) -> Callable[..., None] | None:
-    """The kernel of a step of Adam with decoupled weight decay, `tensorflow_adam.apply_adam`; None if the plain step must run.
+    """The kernel of Adam's step with decoupled weight decay, `tensorflow_adam.apply_adam`; None if the plain step must run.
 
     Args:
-        weight, momentum: the variables of the model and of the optimizer.
+        weight, momentum: variables of the model and of the optimizer.
         averages: whether the optimizer also averages the weights.
     """
     return choose("adam_step", weight.dtype, momentum.dtype, averages)
 
 
 def replica_count() -> int:
-    """How many replicas of a TensorFlow strategy share a batch here; 1 outside its scope and on other backends."""
+    """How many replicas of a TensorFlow strategy share a batch; 1 outside its scope and on other backends."""
     kernel = choose("replica_count")
     return 1 if kernel is None else kernel()
 
 
 def sum_over_replicas(gradients: list[Any]) -> list[Any]:
-    """The gradients of the whole batch from those of one replica's part; None, where a variable has none, stays None."""
+    """The gradients of the whole batch from those of each replica; None, for a variable without gradient, stays None."""
     kernel = choose("sum_over_replicas")
     return gradients if kernel is None else kernel(gradients)
 
 
 def mean_over_replicas(value: Any, count: Any) -> tuple[Any, Any, Any]:
-    """The mean over the labels of all replicas, from that of one.
+    """The mean over the labels of all replicas.
 
     Args:
-        value: what Keras computes from the labels of this replica: their mean, divided by the number of replicas.
-        count: the number of these labels, or the sum of their weights.
+        value: what Keras computes on this replica: the mean over its labels, divided by the number of replicas.
+        count: the number of its labels, or the sum of their weights.
 
     Returns:
-        What this replica adds to the mean over all labels, which has the gradient; that mean; and an equal share of the count of
+        The part of this replica in the mean over all labels, which has the gradient; that mean; and an equal share of the count of
         all labels. On one device: value, value and count.
     """
     kernel = choose("mean_over_replicas")
@@ -191,12 +192,12 @@ def mean_over_replicas(value: Any, count: Any) -> tuple[Any, Any, Any]:
 
 
 def bounded_scan(step: Callable[[Any, Any], Any], carry: Any, positions: Any) -> Any:
-    """The carry after the last position: carry ← step(carry, position) for each position in turn.
+    """The carry after the last position: carry ← step(carry, position) for each position in order.
 
     Args:
         step: a function of a tuple of tensors and the tensors at a position that returns the next tuple.
         carry: the tuple before the first position.
-        positions: tensors `(length, ...)`, which are split along their first axis.
+        positions: tensors `(length, ...)`, split along their first axis.
     """
     kernel = choose("bounded_scan")
     if kernel is not None:

@@ -1,7 +1,7 @@
-"""Rows that hold several sequences: how a mask tells them apart, and what follows from it.
+"""Rows with several sequences: how a mask distinguishes them.
 
-Such a mask is int32 `(batch, length)`: the number of a token is one more than the column in which its sequence begins, and 0 at
-padding. A row `A A A B B _` has 1 1 1 4 4 0. So a mask of zeros and ones is that of rows with one sequence each.
+Such a mask has sequence numbers, int32 `(batch, length)`: for each token the column, from 1, in which its sequence begins, and 0 at
+padding. A row `A A A B B _` has 1 1 1 4 4 0. A mask of zeros and ones is that of rows with one sequence each.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from keras import ops
 
 
 def has_sequences(mask: Any) -> bool:
-    """Whether a mask numbers the sequences of a row; a boolean one only marks padding."""
+    """Whether a mask has sequence numbers; a boolean one only marks padding."""
     return mask is not None and len(mask.shape) == 2 and "int" in keras.backend.standardize_dtype(mask.dtype)
 
 
@@ -19,8 +19,8 @@ def visible_pairs(mask: Any, causal: bool = False) -> Any:
     """True where a query may attend to a key, the same in all heads: a bool tensor that broadcasts to `(batch, 1, length, length)`.
 
     Args:
-        mask: `(batch, length)`, bool or the numbers of sequences; or `(batch, 1, length, length)`, which is returned. With numbers
-            a token sees its own sequence, and padding sees padding, so that every softmax has a key.
+        mask: `(batch, length)`, bool or sequence numbers; or `(batch, 1, length, length)`, which is returned. With sequence numbers
+            a token attends to its own sequence, and padding to padding, so that every softmax has a key.
         causal: a query attends only to keys up to its own position.
     """
     if len(mask.shape) == 4:
@@ -39,16 +39,16 @@ def positions_in_sequences(mask: Any) -> Any:
     """The position of every token in its sequence, from 0; 0 at padding: int32 `(batch, length)`.
 
     Args:
-        mask: the numbers of sequences, `(batch, length)`.
+        mask: sequence numbers, `(batch, length)`.
     """
     columns = ops.arange(ops.shape(mask)[1], dtype="int32")
     return ops.where(mask > 0, columns - ops.cast(mask, "int32") + 1, 0)
 
 
 def both_masks(mask: Any, other: Any) -> Any:
-    """The conjunction of two masks of the same rows, with the numbers of sequences if one of them has them."""
+    """The conjunction of two masks of the same rows, with sequence numbers if one of them has them."""
     if mask is other and has_sequences(mask):
-        return mask  # a boolean one is not shared by all blocks: TensorFlow on processors is a tenth slower with it
+        return mask  # all blocks share it, unlike a new boolean mask, with which TensorFlow on CPUs is a tenth slower
     if not has_sequences(mask):
         mask, other = other, mask
     if not has_sequences(mask):

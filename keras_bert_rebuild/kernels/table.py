@@ -1,4 +1,4 @@
-"""Which kernel runs on which backend, under what condition and why: kernels are chosen only here."""
+"""Which kernel runs on which backend, under what condition and why: the only place where kernels are chosen."""
 
 import dataclasses
 import functools
@@ -22,28 +22,28 @@ class Kernel:
     backend: str
     """Its name in Keras."""
     function: str
-    """`module.name`, in this folder. The module is imported when the kernel first runs."""
+    """`module.name` in this folder. The module is imported when the kernel first runs."""
     reason: str
     """Why the plain form is not enough."""
     figure: str
-    """Where the gain was measured: a heading of benchmarks/RESULTS.md or a page, or a test that shows it."""
+    """Where the gain was measured: a heading of benchmarks/RESULTS.md, a page, or a test that shows it."""
     condition: str = "always"
-    """`applies` in words."""
+    """The condition in words."""
     applies: Callable[..., bool] = conditions.always
-    """Whether the kernel takes these arguments. The first kernel of the table that does is used."""
+    """Whether the kernel supports the arguments. The first kernel in the table that does is used."""
 
 
-# The environment variable whose kernels are left out: read when the first kernel of an operation is chosen.
+# Environment variable that lists kernels to leave out, read when the first kernel of an operation is chosen.
 WITHOUT = "KERAS_BERT_WITHOUT_KERNELS"
 STEP = "A pretraining step beside transformers and KerasHub"
 WINDOWED = "Attention within a window"
 DROPOUT_ON_JAX = "Dropout on JAX"
 
-# The same form on every backend.
+# The same kernel on every backend.
 IN_BANDS = (
-    "compares a query with three windows of keys, not with all: memory grows with length x window",
+    "compares a query with the keys of three windows, not with all: memory grows with length x window",
     WINDOWED,
-    f"more than {WINDOWS} times as many tokens as the window has on either side, or a graph of TensorFlow for any number of them",
+    f"texts longer than {WINDOWS} times the window on one side, or a TensorFlow graph for any length",
     conditions.is_long,
 )
 
@@ -52,7 +52,7 @@ TABLE = (
         "attention",
         "jax",
         "jax_flash.attention_with_dropout",
-        "no score, probability or random bit is in memory, which the other form writes and reads about six times",
+        "keeps scores, probabilities and random bits out of memory, which the other form writes and reads about six times",
         "tests/kernels/test_jax_flash.py for the values; no GPU figure yet",
         "CUDA, Ampere or later, one device or DataParallel; dropout; padding or sequences; heads of 16 to 128; a trial has passed",
         conditions.drops_in_flash,
@@ -61,7 +61,7 @@ TABLE = (
         "attention",
         "jax",
         "jax_dropout.attention_with_dropout",
-        "retains queries, keys and values; the plain form retains three arrays of probabilities, and its bits are dear",
+        "saves queries, keys and values; the plain form saves three arrays of probabilities, and its random bits are expensive",
         DROPOUT_ON_JAX,
         "in training with attention dropout",
         conditions.drops_probabilities,
@@ -70,7 +70,7 @@ TABLE = (
         "attention",
         "jax",
         "jax_segments.attend_by_splash",
-        "Keras computes and retains all scores under a mask that is an argument of the compiled step",
+        "Keras materialises and saves all scores if the mask is an argument of the compiled step",
         "tests/kernels/test_jax_segments.py for the values, tests/tpu for the compiler; no figure of a TPU yet",
         "a TPU, or several under DataParallel; no dropout; padding or sequences; at least 128 tokens",
         conditions.takes_splash,
@@ -79,7 +79,7 @@ TABLE = (
         "attention",
         "jax",
         "jax_kernels.attend_by_pairs",
-        "cuDNN takes a mask of all pairs; given one of keys, Keras computes and retains all scores",
+        "cuDNN takes a mask of all pairs; given a mask of keys, Keras materialises and saves all scores",
         "tests/kernels/test_jax_kernels.py for the values; no GPU figure yet",
         "CUDA with cuDNN, Ampere or later; half precision; no dropout; even lengths; at most twice the hidden size, or pairs given",
         conditions.has_pairs_in_cudnn,
@@ -97,16 +97,16 @@ TABLE = (
         "attention",
         "jax",
         "jax_segments.attend_by_flash",
-        "takes the numbers of sequences, where a mask of all pairs would be larger than queries, keys and values",
+        "takes sequence numbers, where a mask of all pairs would be larger than queries, keys and values",
         "tests/kernels/test_jax_segments.py for the values; no GPU figure yet",
-        "one CUDA device, Ampere or later; no dropout; sequences in rows of a multiple of 128 tokens that cuDNN is not given",
+        "one CUDA device, Ampere or later; no dropout; sequences in rows of a multiple of 128 tokens, unless cuDNN takes them",
         conditions.takes_sequences,
     ),
     Kernel(
         "attention",
         "tensorflow",
         "tensorflow_kernels.attention_with_dropout",
-        "retains queries, keys, values and one byte for every probability; the graph retains four arrays of probabilities",
+        "saves queries, keys, values and one byte per probability; the graph saves four arrays of probabilities",
         STEP,
         "in training with attention dropout",
         conditions.drops_probabilities,
@@ -116,7 +116,7 @@ TABLE = (
         "dropout",
         "jax",
         "jax_dropout.drop",
-        "Threefry takes a hundred operations for a number, a hash of two words a row twenty; it is computed again, not retained",
+        "Threefry takes a hundred operations per number, a hash of two words per row twenty; it is recomputed, not saved",
         DROPOUT_ON_JAX,
         "rates below 1",
         conditions.is_below_one,
@@ -125,7 +125,7 @@ TABLE = (
         "dropout",
         "tensorflow",
         "tensorflow_kernels.drop",
-        "half of the time of dropout is random numbers: 16 bits are enough for each, and Keras draws 32",
+        "half of the time of dropout is random numbers: 16 bits each are enough, and Keras draws 32",
         STEP,
         "rates below 1",
         conditions.is_below_one,
@@ -134,14 +134,14 @@ TABLE = (
         "in_one_kernel",
         "tensorflow",
         "tensorflow_kernels.compiled",
-        "XLA runs in one pass over memory a function that the graph runs operation by operation",
+        "XLA computes in one pass over memory what the graph computes operation by operation",
         STEP,
     ),
     Kernel(
         "activated_dense",
         "tensorflow",
         "tensorflow_kernels.activated_product",
-        "retains the input of the activation for the backward pass, but not its output",
+        "saves the input of the activation for the backward pass, but not its output",
         STEP,
         "a dense layer that is a plain product: not quantised, without adapters, without an activation",
         conditions.is_plain,
@@ -150,7 +150,7 @@ TABLE = (
         "dense",
         "tensorflow",
         "tensorflow_kernels.product_of_rows",
-        "TensorFlow adds the bias within the product only if the product is one of rows",
+        "TensorFlow fuses the bias with the product only for a product of two-dimensional arrays",
         STEP,
         "no activation, which may depend on the whole shape",
         conditions.is_linear,
@@ -159,7 +159,7 @@ TABLE = (
         "clip_factor",
         "tensorflow",
         "tensorflow_adam.clip_factor",
-        "the kernel of the step clips in its own pass over a gradient",
+        "the step's kernel clips in its own pass over a gradient",
         "A step of AdamW with clipping",
         "outside a strategy with replicas",
         conditions.on_one_device,
@@ -168,7 +168,7 @@ TABLE = (
         "adam_step",
         "tensorflow",
         "tensorflow_adam.apply_adam",
-        "changes weight and moments in place, in one pass over memory instead of one for each operation",
+        "updates weight and moments in place, in one pass over memory instead of one per operation",
         "A step of AdamW with clipping",
         "no averaged weights; moments of the dtype of the weight",
         conditions.changes_in_place,
@@ -193,7 +193,7 @@ TABLE = (
         "mean_over_replicas",
         "tensorflow",
         "tensorflow_replicas.mean_of_labels",
-        "Keras takes the mean of the means of the replicas, whose parts of a batch have different numbers of labels",
+        "Keras takes the mean of the replicas' means, although their numbers of labels differ",
         "tests/training/distributed/test_tensorflow_replicas.py: the losses of one device",
         "in a step of several replicas",
         conditions.among_replicas,
@@ -211,7 +211,7 @@ TABLE = (
         "bounded_scan",
         "tensorflow",
         "tensorflow_kernels.bounded_scan",
-        "Keras's scan does not tell TensorFlow the maximum length of the loop, without which XLA cannot differentiate it",
+        "Keras's scan does not pass the maximum length of the loop to TensorFlow, without which XLA cannot differentiate it",
         "none: without it the loss of a conditional random field does not compile",
     ),
 )
@@ -222,7 +222,7 @@ def choose(operation: str, *arguments: Any) -> Callable[..., Any] | None:
 
     Args:
         operation: a name of the table.
-        *arguments: those of the conditions of its kernels.
+        *arguments: the arguments of its kernels' conditions.
     """
     for kernel in _of_backend(keras.config.backend(), operation):
         if kernel.applies(*arguments):
@@ -239,13 +239,13 @@ def _of_backend(backend, operation):
 
 
 def switched_off(names: str) -> frozenset[str]:
-    """The kernels that `KERAS_BERT_WITHOUT_KERNELS` names.
+    """The kernels that `KERAS_BERT_WITHOUT_KERNELS` lists.
 
     Args:
         names: functions of the table, separated by commas.
 
     Raises:
-        ValueError: a name that no row of the table has.
+        ValueError: a name that is not in the table.
     """
     found = frozenset(name.strip() for name in names.split(",") if name.strip())
     known = {kernel.function for kernel in TABLE}

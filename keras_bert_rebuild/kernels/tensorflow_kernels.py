@@ -1,7 +1,7 @@
-"""Functions compiled by XLA inside a TensorFlow graph that is not.
+"""Functions compiled by XLA inside a TensorFlow graph that is not compiled.
 
-On a CPU, oneDNN's products are faster than XLA's, but everything between them is slower: TensorFlow passes over memory once for
-every operation, and retains what each of them needs for its gradient.
+On a CPU, oneDNN's matrix products are faster than XLA's, but everything between them is slower: TensorFlow passes over memory once
+per operation, and saves what each operation needs for its gradient.
 """
 
 import functools
@@ -39,7 +39,7 @@ def product_of_rows(dense, x):
 
 
 def activated_product(activation, x, kernel, bias=None):
-    """activation(x) · kernel + bias, which retains x for the backward pass, but not activation(x).
+    """activation(x) · kernel + bias, saving x for the backward pass, but not activation(x).
 
     Args:
         activation: a function of a tensor, written in `keras.ops`.
@@ -91,9 +91,9 @@ def drop(x, rate, seed, noise_shape=None):
 
     Args:
         x: any tensor.
-        rate: the fraction that is dropped, in (0, 1), rounded to a 65,536th; the others are divided by 1 − rate.
+        rate: dropout rate, in (0, 1), rounded to a multiple of 1/65,536; retained values are divided by 1 − rate.
         seed: two integers, as from `keras.random.SeedGenerator.next`.
-        noise_shape: the shape that is drawn and broadcast, where a size of None is that of the tensor; None for its whole shape.
+        noise_shape: the shape of the mask, which is broadcast; None in it for the size of the tensor; None for the tensor's shape.
     """
     shape = tf.shape(x)
     if noise_shape is not None:
@@ -108,10 +108,10 @@ def drop(x, rate, seed, noise_shape=None):
 
 
 def draw(shape, rate, seed):
-    """Which numbers are kept, bool of a shape, and the factor of the kept ones. For the arguments see `drop`.
+    """Which values are retained, bool in the given shape, and the factor of retained values. For the arguments see `drop`.
 
-    Half of the time of dropout is random numbers, and 16 bits are enough. Replicas of a `MirroredStrategy`, whose seeds are equal,
-    draw independent numbers.
+    Half of the time of dropout is random numbers, for which 16 bits are enough. Replicas of a `MirroredStrategy`, whose seeds are
+    equal, draw independent numbers.
     """
     threshold = min(round(rate * 2**16), 2**16 - 1)
     count = tf.reduce_prod(shape)
@@ -135,16 +135,16 @@ def _drop(x, keep, gain):
 
 
 def attention_with_dropout(query, key, value, mask, causal, rate, seed):
-    """`attend_with_dropout` with numbers drawn at a rate from a seed, as `drop` does."""
+    """`attend_with_dropout` with a mask drawn at a rate from a seed, as in `drop`."""
     batch, length, heads, _ = ops.shape(query)
     keep, gain = draw((batch, heads, length, ops.shape(key)[1]), rate, seed)
     return attend_with_dropout(query, key, value, visible_pairs(mask, causal), keep, gain)
 
 
 def attend_with_dropout(query, key, value, mask, keep, gain):
-    """softmax(Q Kᵀ / √K) V with a fraction of the probabilities dropped, the softmax in float32.
+    """softmax(Q Kᵀ / √K) V with dropout of the probabilities and the softmax in float32.
 
-    Queries, keys, values and `keep` are retained for the backward pass; the probabilities are recomputed.
+    Queries, keys, values and `keep` are saved for the backward pass; the probabilities are recomputed.
 
     Args:
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
@@ -163,7 +163,7 @@ def attend_with_dropout(query, key, value, mask, keep, gain):
         outputs = tf.matmul(_dropped_probabilities(scores, mask, keep, scale, gain), value)
 
         def gradients(upstream):
-            # Only once the backward pass runs; otherwise the graph optimizer would reuse the first scores and so retain them.
+            # Only when the backward pass runs; otherwise the graph optimizer would reuse the first scores, and so save them.
             with tf.control_dependencies([upstream]):
                 scores = tf.matmul(tf.identity(query), tf.identity(key), transpose_b=True)
             of_dropped = tf.matmul(upstream, value, transpose_b=True)
@@ -186,7 +186,7 @@ def _dropped_probabilities(scores, mask, keep, scale, gain):
 
 @compile_by_xla
 def _backward(scores, mask, keep, scale, gain, of_dropped):
-    """The dropped probabilities again, and the gradient of the scores."""
+    """Recompute the probabilities after dropout, and the gradient of the scores."""
     probabilities = _probabilities(scores, mask, scale)
     upstream = _dropped(tf.cast(of_dropped, "float32"), keep, gain)
     of_scores = probabilities * (upstream - tf.reduce_sum(upstream * probabilities, -1, keepdims=True)) * scale
