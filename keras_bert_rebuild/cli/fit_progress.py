@@ -5,6 +5,10 @@ import time
 import keras
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+# The losses that the bar shows.
+SHOWN = ("MLM_loss", "NSP_loss")
+# A log file gets lines instead of a bar that moves: seconds between them.
+EVERY_SECONDS = 30
 # Before the first step nothing can be counted; the seconds run.
 FIRST = "compiling the step"
 
@@ -48,7 +52,8 @@ class FitProgress(keras.callbacks.Callback):
         self._stop()
 
     def _start(self):
-        self._started, self._done = time.perf_counter(), 0
+        self._started = self._printed = time.perf_counter()
+        self._done = 0
         self._show(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), description=FIRST, total=None)
 
     def _show(self, *columns, description, total):
@@ -68,11 +73,10 @@ class FitProgress(keras.callbacks.Callback):
         shown = [name for name in SHOWN if name in (logs or {})] or ["loss"]
         note = "  ".join(f"{name.removesuffix('_loss')} {float(logs[name]):.2f}" for name in shown if name in (logs or {}))
         self.bar.update(self._task, completed=self._done, note=note)
+        if not self.console.is_terminal and time.perf_counter() - self._printed > EVERY_SECONDS:
+            self.console.print(f"  {self.description}: {self._done:,} of {self.total:,} steps  {note}", highlight=False)
+            self._printed = time.perf_counter()
 
     def _stop(self):
         self.seconds = time.perf_counter() - self._started
         self.bar.stop()
-
-
-# The losses that the bar shows.
-SHOWN = ("MLM_loss", "NSP_loss")

@@ -211,3 +211,13 @@ def smaller(a, b):
     assert demo_corpus.documented(source) == [sentence, other]
     path = Path(demo.__file__).with_name("progress.py")
     assert set(docstring_document(path)) <= set(demo_corpus.documented(path.read_text(encoding="utf-8")))
+
+
+def test_a_log_file_gets_lines_of_the_training(monkeypatch):
+    monkeypatch.setattr(fit_progress, "EVERY_SECONDS", 0)
+    console = Console(file=io.StringIO(), width=100)
+    bar = fit_progress.FitProgress(console, "training", 3000)
+    bar.on_train_begin()
+    bar.on_train_batch_end(0, {"MLM_loss": 9.0, "NSP_loss": 0.7})
+    bar.on_train_end()
+    assert "training: 1 of 3,000 steps  MLM 9.00  NSP 0.70" in console.file.getvalue()
