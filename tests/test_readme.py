@@ -14,7 +14,7 @@ from keras_bert_rebuild import fill_mask
 
 README = Path(__file__).parents[1] / "README.md"
 # The accuracy of a logistic regression on the words of the sentences, with the same training and dev sentences.
-BAG_OF_WORDS = 0.89
+BAG_OF_WORDS = 0.85
 
 pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
 
