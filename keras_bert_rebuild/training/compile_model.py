@@ -41,34 +41,34 @@ def compile_model(
     """Compile a pretraining model with `AdamWarmup` and the losses of its heads: `PretrainingLoss`, `ReplacedTokenLoss` for "rtd".
 
     Args:
-        model: as from `get_model(training=True)`, or with an MLM head and others as from `from_pretrained`. Any other functional
-            model whose outputs are those heads trains with the same losses, computed from its probabilities, at all positions:
-            one that Keras loaded from keras_bert's `.h5` file, or built from the inputs and outputs of a model.
-        weight_decay: fraction of a weight subtracted at a rate of 1; 0 for none.
+        model: from `get_model(training=True)`, or from `from_pretrained` with an MLM head. Any other functional model with these
+            heads as outputs, such as one that Keras loaded from keras_bert's `.h5` file or built from a model's inputs and outputs,
+            trains with the same losses, computed from its probabilities at all positions.
+        weight_decay: decoupled weight decay, multiplied by the learning rate; 0 for none.
         decay_steps: optimizer steps after which the learning rate is 0.
-        warmup_steps: optimizer steps of rising rate.
-        learning_rate: maximum rate.
-        max_predictions: number of positions of an example at which the MLM head is computed. None computes it at all positions, as
-            keras_bert does, at several times the cost; a batch with more masked positions than this is an error.
-        loss_chunk: number of positions of a batch whose logits of the MLM head are in memory at once, about 256; None for all. It
-            saves the memory of (positions, vocabulary) and adds a third to the computation of the head. Metrics of the MLM head are
-            then accuracies, `Perplexity` and others that take log-probabilities.
+        warmup_steps: warm-up steps.
+        learning_rate: peak learning rate.
+        max_predictions: maximum number of positions per example at which the MLM head is computed; more masked positions in an
+            example are an error. None computes it at all positions, as keras_bert does, at several times the cost.
+        loss_chunk: number of positions of a batch whose MLM logits are in memory at once, such as 256; None for all. This avoids an
+            array of (positions, vocabulary) at the cost of a third more computation in the head. Metrics of the MLM head must then
+            be accuracies, `Perplexity` or others that take log-probabilities.
         remat: store only the input of every encoder block for the backward pass and recompute the rest: less memory, up to a third
-            more computation. None does not change the model (`model.remat`).
-        weight_decay_pattern: substrings of the paths of the variables that decay; None for all, which is what keras_bert 0.89 did.
-        optimizer: one of your own, instead of `AdamWarmup` and the arguments above.
-        metrics: as for `model.compile`, at the masked positions of all examples, concatenated; they receive probabilities, or
-            logits if all metrics of a head are accuracies or have a true attribute `takes_logits`, such as `Perplexity`. A single
-            name applies to every head.
+            more computation. None leaves `model.remat` unchanged.
+        weight_decay_pattern: substrings of the paths of the variables that decay; None for all, as in keras_bert 0.89.
+        optimizer: an optimizer to use instead of `AdamWarmup` and its arguments.
+        metrics: as for `model.compile`; they get the masked positions of all examples, concatenated, as probabilities, or as logits
+            if all metrics of a head are accuracies or have a true attribute `takes_logits`, such as `Perplexity`. A single name
+            applies to every head.
         **kwargs: `lr` (another name of `learning_rate`), and further arguments of `model.compile`.
 
     Returns:
         The model.
 
     Raises:
-        ValueError: `max_predictions`, `loss_chunk`, `remat` or a metric that takes logits for a model that is not a
-            `PretrainingModel`; a model whose outputs are neither probabilities nor logits; an optimizer of Keras that clips or
-            accumulates under `distribute("mirrored")`.
+        ValueError: `max_predictions`, `loss_chunk`, `remat` or a metric that takes logits is given for a model that is not a
+            `PretrainingModel`; the outputs are neither probabilities nor logits; or one of Keras's optimizers is to clip or
+            accumulate under `distribute("mirrored")`.
     """
     learning_rate = kwargs.pop("lr", learning_rate)
     if optimizer is None:
@@ -102,8 +102,8 @@ def compile_model(
 
 
 def _loss_of(head, **arguments):
-    """The loss of an output: a token is replaced or not, losses of positions have a mean, anything else is one of several classes;
-    tokens have none."""
+    """The loss of an output: binary cross entropy for replaced tokens, a mean for outputs that are losses, else cross entropy;
+    none for sampled tokens."""
     if head == TOKENS:
         return None
     if head in IMITATED:
@@ -112,7 +112,7 @@ def _loss_of(head, **arguments):
 
 
 def _metrics_of(head, name, heads):
-    """The metrics of an output by a name for all of them; where tokens are sampled, the share of replaced ones is one."""
+    """The metrics of an output, from one name for all outputs; with sampled tokens also the fraction of replaced ones."""
     if head in (TOKENS, *IMITATED):
         return None
     if (head, name) != (RTD, "accuracy"):
@@ -131,7 +131,7 @@ def _check_unset(model, **arguments):
     for name, value in arguments.items():
         if value is not None:
             raise ValueError(
-                f"{name} must be None except for a PretrainingModel, as from get_model and from_pretrained, the latter also for "
+                f"{name} must be None except for a PretrainingModel, from get_model or from_pretrained, which also reads "
                 f"keras_bert's .h5 files; got {name}={value} with a {type(model).__name__}."
             )
 
@@ -147,7 +147,7 @@ def _known_answer(model, head):
     if answer in (None, CHAINS):
         layer = type(model.get_layer(head)).__name__
         raise ValueError(
-            "every output must be that of a layer with a softmax or of a dense layer without activation for compile_model; got "
-            f"{head}, of a {layer}: pass suitable losses to model.compile."
+            "compile_model must have outputs of layers with a softmax, or of dense layers without activation; got {head}, the "
+            f"output of a {layer}: pass suitable losses to model.compile."
         )
     return answer

@@ -1,4 +1,4 @@
-"""The loss of what a student imitates of its teacher: a mean of the losses that the model has computed."""
+"""A distillation loss: the mean of per-position losses that the model has computed."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from keras_bert_rebuild.training.losses import mean_over_labels
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class DistilledLoss(keras.losses.Loss):
-    """The mean of losses over the positions that count.
+    """The mean of losses over the positions that are not masked out.
 
     Args:
         name: as for any loss.
         reduction: by default the mean over the positions that count.
 
     Call arguments:
-        y_true: 1 at a position that counts, else 0, `(batch, length)`.
-        y_pred: the losses of the positions, `(batch, length)`.
+        y_true: 1 at positions that count, 0 at others, `(batch, length)`.
+        y_pred: the loss of every position, `(batch, length)`.
 
     Example:
 
@@ -35,7 +35,7 @@ class DistilledLoss(keras.losses.Loss):
         if sample_weight is not None:
             given = ops.cast(sample_weight, self.dtype)
             counts = counts * ops.reshape(given, (*ops.shape(given)[:1], -1))  # (batch,) or (batch, length)
-        # What does not count may be anything, and 0 times that is not always 0.
+        # Other positions may hold NaN or infinity, which 0 times does not make 0.
         values = ops.where(counts > 0, y_pred, ops.zeros_like(y_pred))
         return mean_over_labels(self, super().__call__(y_true, values, counts), values, counts=counts)
 

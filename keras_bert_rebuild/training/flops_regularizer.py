@@ -1,4 +1,4 @@
-"""The price of words with a weight, which makes vectors over a vocabulary sparse."""
+"""A FLOPS regulariser, which makes vectors over a vocabulary sparse."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class FlopsRegularizer(keras.layers.Layer):
-    """Passes vectors on, and in training adds to the loss how many products a search with them takes.
+    """Returns its inputs, and in training adds the expected number of products of a search with them to the loss.
 
         FLOPS = Σ_words (mean over texts of weight)²        loss += rate · (queries · FLOPS(queries) + documents · FLOPS(documents))
 
-    The rate grows from 0 with the square of the step, to 1 after `steps` steps. The step is a weight that is not trained.
+    The rate grows quadratically with the step, from 0 to 1 after `steps` steps. The step counter is a non-trainable weight.
 
     Args:
-        texts: rows of a group: a query and its documents, consecutive.
-        queries, documents: the weights of the two parts.
-        query_l1: weight of the mean over queries of the sum of their weights, besides.
+        texts: rows per group: a query followed by its documents.
+        queries, documents: the weights of the two terms.
+        query_l1: weight of a further term, the mean over queries of the sum of their weights.
         steps: training steps until the rate is 1.
 
     Input and output shape: `(groups · texts, vocabulary)`.

@@ -1,4 +1,4 @@
-"""A loss of groups for a model whose output has a row for every text."""
+"""A loss over groups for a model whose output has a row per text."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from keras_bert_rebuild.training.score_loss import ScoreLoss
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class GroupedLoss(keras.losses.Loss):
-    """A `ScoreLoss` of queries and their texts, of which those of a group are consecutive rows.
+    """A `ScoreLoss` on rows of texts, where the query and the texts of a group are consecutive rows.
 
     Args:
-        loss: the loss of groups.
-        texts: rows of a group: a query, its positive and its negatives.
+        loss: the loss over groups.
+        texts: rows per group: a query, its positive and its negatives.
         name, reduction: as for any loss.
 
     Call arguments:

@@ -1,6 +1,6 @@
-"""Low-rank adaptation: small matrices are trained, and the kernels that they are added to are frozen.
+"""Low-rank adaptation (LoRA): small matrices are trained, and the kernels that they are added to are frozen.
 
-The settings in their file are checked, because it may be untrusted.
+The settings in a file of adapters are checked, because it may be untrusted.
 """
 
 import json
@@ -35,20 +35,20 @@ from keras_bert_rebuild.training.optimizers.path_patterns import check_patterns,
 
 KEYS = ("rank", "alpha", "patterns", "trained")
 
-# A repeated group can make a search take exponential time; a repeated character cannot.
+# Searching for a repeated group can take exponential time; a repeated character cannot.
 _REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+?{]")
 _REPETITION = re.compile(r"(?<!\\)[*+{]")
 
 
 def checked_settings(settings, where):
-    """The settings of a file of matrices, if they are valid.
+    """The settings of a file of low-rank matrices, checked.
 
     Args:
         settings: the parsed JSON.
         where: the file, for errors.
 
     Raises:
-        ValueError: rank or alpha is invalid, or a search with the patterns could take extremely long.
+        ValueError: rank or alpha is invalid, or matching a pattern could take extremely long.
     """
     if not isinstance(settings, dict) or set(settings) != set(KEYS):
         raise ValueError(f"{where} must have the settings {', '.join(KEYS)} of low-rank matrices; got {settings!r:.80}.")
@@ -82,7 +82,7 @@ def _check_pattern(pattern, where):
 # The kernels of queries and values: Hu et al., 2022, section 7.1.
 ADAPTED = adapted_patterns()
 
-# Heads are newly initialised, so all of their weights are trained: the last layers and the pooler.
+# Heads are newly initialised, so all their weights are trained: the last layers and the pooler.
 TRAINED = ("^(NSP-Dense|Classification|Token-Classification|Token-Classification-CRF|Question-Answering)/",)
 
 FORMAT = "keras_bert_rebuild.lora"
@@ -104,8 +104,8 @@ def add_lora(
 
         kernel + (alpha / rank) · A · B        A: (inputs, rank), random        B: (rank, outputs), initially 0
 
-    Then only A, B and the variables in `trained` are trained. When Keras saves a model it adds the matrices to the kernels, and a
-    model loaded from such a file cannot be trained further: save the matrices with `save_lora`.
+    Afterwards only A, B and the variables in `trained` are trained. When Keras saves a model, it merges the matrices into the
+    kernels, and a model loaded from such a file cannot be trained further: save the matrices with `save_lora`.
 
     Args:
         model: a `BertModel`.
@@ -116,7 +116,7 @@ def add_lora(
         seed: seed of A, which is the same on every backend.
 
     Raises:
-        ValueError: a rank below 1, a pattern that matches no kernel, or a model that has such matrices or a built optimizer.
+        ValueError: the rank is below 1, a pattern matches no kernel, or the model already has such matrices or a built optimizer.
 
     Reference: Hu et al., 2022, section 4 (https://arxiv.org/abs/2106.09685).
     """
@@ -158,12 +158,12 @@ def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
         path: the file, .safetensors; it is written atomically. An existing file of this kind is replaced, but no other file.
 
     Raises:
-        ValueError: the model has no low-rank matrices, `load_lora` would reject its patterns, or the existing file is of another
-            kind.
+        ValueError: the model has no low-rank matrices, `load_lora` would reject its patterns, or the existing file is not such a
+            file.
         OSError: the file cannot be written.
     """
     if not has_lora(model):
-        raise ValueError("the model must have low-rank matrices; add_lora adds some.")
+        raise ValueError("the model must have low-rank matrices; call add_lora first.")
     path = Path(path)
     arrays = {v.path: np.ascontiguousarray(to_numpy(v).astype("float32")) for v in model.trainable_variables}
     checked_settings(model.lora, "the model to save")
@@ -178,11 +178,11 @@ def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
 
     Args:
         model: the model that they were trained for, with its original weights; it may already have matrices of the same shapes and
-            alpha.
-        path: a file as `save_lora` writes it.
+            alpha, which are overwritten.
+        path: a file that `save_lora` wrote.
 
     Raises:
-        ValueError: the file does not exist, is of another kind, or has matrices of another model.
+        ValueError: the file does not exist, is not such a file, or has matrices of another model.
     """
     settings, arrays = _read(Path(path))
     shapes = _trained_shapes(model, settings)
@@ -200,7 +200,7 @@ def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
 
 
 def without_lora(model: keras.Model) -> keras.Model:
-    """The model, or if it has low-rank matrices a new one without them, with the matrices added to its kernels.
+    """The model itself, or if it has low-rank matrices, a new model with the matrices merged into its kernels.
 
     Raises:
         ValueError: the model has low-rank matrices and is quantised.
@@ -235,7 +235,7 @@ def _kernels(model):
 
 
 def _trained_shapes(model, settings):
-    """Shapes of the trained variables by path: of a model with matrices, or of one without them after `add_lora`."""
+    """Shapes of the trained variables by path: as they are in a model with matrices, or as they would be after `add_lora`."""
     if has_lora(model):
         return {variable.path: tuple(variable.shape) for variable in model.trainable_variables}
     shapes = {v.path: tuple(v.shape) for v in model.weights if matches_any(v.path, settings["trained"])}
@@ -264,5 +264,5 @@ def _read(path):
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file or is damaged: {error}.") from None
     if metadata.get("format") != FORMAT:
-        raise ValueError(f"expected a file that save_lora wrote; {path} is another safetensors file.")
+        raise ValueError(f"expected a file that save_lora wrote; {path} is a safetensors file with other content.")
     return checked_settings(parse_json(metadata.get("lora", ""), f"the settings in {path}"), path), arrays

@@ -1,4 +1,4 @@
-"""The losses and metrics of the pretraining heads, from logits, as means over labels instead of rows."""
+"""The losses and metrics of the pretraining heads, from logits, as means over labels rather than rows."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from keras import ops
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.models.label_means import note_mean
 
-# The label of positions that a loss does not count.
+# The label of positions that a loss ignores.
 IGNORED = -100
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PretrainingLoss(keras.losses.Loss):
-    """Cross entropy of the right token or class, from logits, in float32.
+    """Cross entropy of the correct token or class, from logits, in float32.
 
         loss = log Σ_v exp(logits[v]) − logits[label]
 
@@ -22,10 +22,10 @@ class PretrainingLoss(keras.losses.Loss):
     (`models/loss_protocols.py`). No other model does: its heads output probabilities, and the loss needs `from_logits=False`.
 
     Args:
-        max_predictions: for the MLM head, the number of positions of an example that are projected onto the vocabulary; None for
+        max_predictions: for the MLM head, the number of positions per example that are projected onto the vocabulary; None for
             all.
-        chunk: for the MLM head, the number of positions of the batch that are projected onto the vocabulary at once, and again in
-            the backward pass; None for all. The loss then receives log-probabilities, and is −logits[label].
+        chunk: for the MLM head, the number of positions of the batch that are projected onto the vocabulary at once, and recomputed
+            in the backward pass; None for all. The loss then gets log-probabilities and is −logits[label].
         reduction: by default the mean over the labelled positions.
         from_logits: False for probabilities, clipped to at least 1e-37: the loss is −log p[label].
 
@@ -73,7 +73,7 @@ class PretrainingLoss(keras.losses.Loss):
         labels = ops.cast(y_true, "int32")
         if len(labels.shape) == len(y_pred.shape):
             labels = labels[..., 0]  # (B, L, 1) → (B, L)
-        # Unlabelled positions may have any value, such as -100: their weight is 0, and their loss must only be finite.
+        # Unlabelled positions may have any label, such as -100: their weight is 0, but their loss must be finite.
         labels = ops.clip(labels, 0, y_pred.shape[-1] - 1)
         if self.chunk is not None or not self.from_logits:
             right = ops.take_along_axis(y_pred, labels[..., None], axis=-1)[..., 0]
@@ -90,7 +90,7 @@ class PretrainingLoss(keras.losses.Loss):
 
 
 class _Ones(keras.losses.Loss):
-    """A loss of 1 everywhere: Keras turns it into the mask, which on JAX is not an attribute of a tensor."""
+    """A loss of 1 everywhere, from which Keras computes the mask; on JAX tensors have no mask attribute."""
 
     def call(self, y_true, y_pred):
         return ops.ones(ops.shape(y_pred)[:-1], self.dtype)
@@ -100,18 +100,18 @@ _ONES = _Ones(reduction=None)
 
 
 def counted(y_pred: Any, sample_weight: Any = None) -> Any:
-    """Keras's weights of the losses of predictions `(batch, ..., classes)`, 0 where they are masked, `(batch, ...)`."""
+    """Keras's loss weights of predictions `(batch, ..., classes)`: `(batch, ...)`, 0 at masked positions."""
     return _ONES(y_pred, y_pred, sample_weight)
 
 
 def mean_over_labels(loss: keras.losses.Loss, value: Any, y_pred: Any, sample_weight: Any = None, counts: Any = None) -> Any:
-    """Note for the model what the value of a loss is the mean of; on a replica, make it a part of the mean over all labels.
+    """Tell the model the weight of a loss value in the mean; on a replica, scale it to its part of the mean over all labels.
 
     Args:
         loss: the loss.
         value: its value from Keras.
         y_pred, sample_weight: the arguments of the loss.
-        counts: the weight of every label, `(batch, ...)`; None for 1, and 0 where there is a mask.
+        counts: the weight of every label, `(batch, ...)`; None for 1, or 0 at masked positions.
 
     Returns:
         The value to train with. On one device, and if the loss is not a mean, it is unchanged.
@@ -134,8 +134,8 @@ class Perplexity(keras.metrics.MeanMetricWrapper):
         perplexity = exp(−mean log p[label])
 
     It takes log-probabilities, which `PretrainingModel` passes to the metrics of a head if all of them have a true attribute
-    `takes_logits`. 1 is certainty; the size of the vocabulary is a uniform guess. Every position counts equally, in whatever batch
-    it is.
+    `takes_logits`. Certainty has a perplexity of 1, a uniform guess that of the size of the vocabulary. All positions of all
+    batches count equally.
 
     Args:
         name, dtype: as for any metric.
@@ -166,7 +166,7 @@ class Perplexity(keras.metrics.MeanMetricWrapper):
 def cross_entropy(labels, log_probabilities):
     """−log p[label], of labels `(...)` or `(..., 1)` and log-probabilities `(..., classes)`."""
     labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(log_probabilities)[:-1])
-    # Unlabelled positions may have any value; their weight is 0, and their loss must only be finite.
+    # Unlabelled positions may have any label: their weight is 0, but their loss must be finite.
     labels = ops.clip(labels, 0, log_probabilities.shape[-1] - 1)
     return -ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]
 
@@ -182,8 +182,8 @@ class ReplacedTokenLoss(keras.losses.Loss):
         reduction: by default the mean over the tokens that count.
 
     Call arguments:
-        y_true: `(batch, length)` or `(batch, length, 1)`: 1 for a replaced token, 0 for an original one, -100 for one that does
-            not count; give it at padding too, since metrics only ignore that.
+        y_true: `(batch, length)` or `(batch, length, 1)`: 1 for a replaced token, 0 for an original one, -100 for an ignored one;
+            label padding with -100 too, since metrics ignore nothing else.
         y_pred: logits, `(batch, length, 1)`.
 
     Example:
@@ -218,7 +218,7 @@ class ReplacedTokenLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ReplacedTokenAccuracy(keras.metrics.MeanMetricWrapper):
-    """The share of tokens whose logit is above 0 if they were replaced, and not above 0 if they were not.
+    """The accuracy of the prediction "replaced", made where the logit is above 0.
 
     Args:
         name, dtype: as for any metric.
@@ -242,7 +242,7 @@ class ReplacedTokenAccuracy(keras.metrics.MeanMetricWrapper):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ReplacedTokenShare(keras.metrics.MeanMetricWrapper):
-    """The share of tokens that were replaced: a model that always says "original" has an accuracy of 1 minus this.
+    """The fraction of tokens that were replaced: always predicting "original" has an accuracy of 1 minus this.
 
     Args:
         name, dtype: as for any metric.

@@ -1,13 +1,13 @@
-"""MaxSim as a similarity to train with: every token of a query counts with its best match among the tokens of a text.
+"""MaxSim as a similarity for training: the sum over query tokens of their best match among the tokens of a text.
 
-The form for a search, over stored vectors in blocks, is `data/retrieval/max_sim.py`.
+`data/retrieval/max_sim.py` computes it for a search, over stored vectors in blocks.
 """
 
 from typing import Any
 
 from keras import ops
 
-# Below every product of vectors: what tokens have that are not compared.
+# Replaces the products of tokens that are not compared; below every product of vectors.
 NEVER = -1e9
 
 
@@ -16,7 +16,7 @@ def every_max_sim(queries: Any, texts: Any) -> Any:
 
         score = Σ_i max_j query_i · text_j
 
-    Vectors of zeros are tokens that are not compared: padding, punctuation.
+    Tokens with zero vectors, such as padding and punctuation, are not compared.
 
     Args:
         queries: `(n, query tokens, width)`.

@@ -1,4 +1,4 @@
-"""Losses of pairs with scores, and of texts with labels, over the scores between texts."""
+"""Losses on the similarities of texts: for pairs with scores, and for texts with labels."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ class CosineLoss(ScoreLoss):
         scale, name, reduction, similarity, dims, dim_weights: see `ScoreLoss`.
 
     Call arguments:
-        y_true: `(2 · pairs,)`, the score of a pair twice, in [-1, 1] for cosines; or `(pairs,)` for vectors in groups.
-        y_pred: vectors `(2 · pairs, hidden)`; the first and the second of a pair are consecutive; or `(pairs, 2, hidden)`.
+        y_true: `(2 · pairs,)`, the score of each pair twice, in [-1, 1] for cosines; or `(pairs,)` for vectors in groups.
+        y_pred: vectors `(2 · pairs, hidden)`, where the two of a pair are consecutive; or `(pairs, 2, hidden)`.
 
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
     """
@@ -33,7 +33,7 @@ class CosineLoss(ScoreLoss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class CoSentLoss(ScoreLoss):
-    """The order of pairs by similarity, compared with that by their scores.
+    """A ranking loss: pairs with higher scores should have higher similarities.
 
         loss = log(1 + Σ exp(scale · (similarity_j − similarity_i)))        over all i, j of the batch where score_i > score_j
 
@@ -53,18 +53,18 @@ class CoSentLoss(ScoreLoss):
 
     def of_vectors(self, y_true, vectors, similarity):
         scores = similarity.own(vectors[:, 0], vectors[:, 1:])[:, 0] * self.factor
-        differences = ops.reshape(scores - scores[:, None], (-1,))  # (i, j): that of j − that of i
+        differences = ops.reshape(scores - scores[:, None], (-1,))  # (i, j): similarity of j − similarity of i
         wrong = ops.reshape(y_true[:, None] > y_true, (-1,))
-        # The 1 of the formula is one more difference, of 0.
+        # The 1 in the formula is a further difference of 0.
         every, counts = ops.pad(differences, [(0, 1)]), ops.pad(wrong, [(0, 1)], constant_values=True)
         return ops.broadcast_to(log_sum(every, counts), ops.shape(scores))
 
 
 class LabelledTextsLoss(ScoreLoss):
-    """A loss of texts with labels. Abstract.
+    """A loss for texts with labels. Abstract.
 
     Call arguments:
-        y_true: the number of the label of every text, `(texts,)` or `(texts, 1)`.
+        y_true: the label id of every text, `(texts,)` or `(texts, 1)`.
         y_pred: vectors `(texts, width)` or `(texts, 1, width)`.
     """
 
@@ -76,11 +76,11 @@ class LabelledTextsLoss(ScoreLoss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class TripletLoss(LabelledTextsLoss):
-    """For every text the farthest one of its label and the nearest one of another label, in Euclidean distance.
+    """Batch-hard triplet loss: for every text, the farthest text of its label and the nearest of another, by Euclidean distance.
 
         loss = log(1 + exp(scale · (farthest − nearest)))        distance² = s[i, i] − 2 s[i, j] + s[j, j]
 
-    A text that is the only one of its label has a farthest distance of 0; in a batch of one label the nearest is the farthest.
+    For the only text of a label, `farthest` is 0; in a batch with a single label, `nearest` equals `farthest`.
 
     Args:
         scale, name, reduction, similarity, dims, dim_weights: see `ScoreLoss`.
@@ -108,11 +108,11 @@ class TripletLoss(LabelledTextsLoss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ContrastiveLoss(LabelledTextsLoss):
-    """For every text, find those of its label among all others of the batch.
+    """Supervised contrastive loss: for every text, find those of its label among all others of the batch.
 
         loss_i = mean over j of the label of i of (log Σ_{k ≠ i} exp(s[i, k]) − s[i, j])        s = scale · similarity
 
-    Texts that are the only one of their label do not count as i.
+    The only text of a label does not count as i.
 
     Args:
         scale, name, reduction, similarity, dims, dim_weights: see `ScoreLoss`.

@@ -1,6 +1,6 @@
-"""The losses of a reranker: scores of texts for a query, each alone or all of a query together.
+"""The losses of a reranker, on the scores of texts for a query: pointwise, pairwise and listwise.
 
-The texts of a query are a list; lists of a batch have the same number of rows, and rows of padding count nothing.
+The texts of a query are a list; all lists of a batch have the same number of rows, and padding rows do not count.
 """
 
 import math
@@ -9,19 +9,19 @@ from typing import Any
 import keras
 from keras import ops
 
-# The logit of a row of padding, whose exponential is 0: −inf would have a gradient of NaN in a list without texts.
+# The logit of a padding row, whose exponential is 0: −inf would give NaN gradients in a list without texts.
 PADDED = -1e9
 
 
 class RerankingLoss(keras.losses.Loss):
-    """What the losses have in common: a mean over the terms of all lists of a batch. Abstract.
+    """The base class of reranking losses: a mean over the terms of all lists of a batch. Abstract.
 
     Args:
-        list_size: rows of a list, which are consecutive.
+        list_size: number of consecutive rows per list.
         name, reduction: as for any loss.
 
     Call arguments:
-        y_true: `(lists · list_size, 2)`: the label of every text, and 1, or 0 for a row of padding.
+        y_true: `(lists · list_size, 2)`: the label of every text, and 1 for a text or 0 for a padding row.
         y_pred: logits `(lists · list_size, 1)`.
     """
 
@@ -41,7 +41,7 @@ class RerankingLoss(keras.losses.Loss):
         return ops.ones_like(y_pred[:, 0]) * mean
 
     def terms(self, scores, labels, counts):
-        """The terms of the mean and their weights, of one shape.
+        """The terms of the mean and their weights, of the same shape.
 
         Args:
             scores, labels: `(lists, list_size)`.
@@ -55,12 +55,12 @@ class RerankingLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PointwiseLoss(RerankingLoss):
-    """Cross entropy of every text alone, from labels between 0, irrelevant, and 1, relevant.
+    """Binary cross entropy of every text, with labels from 0, irrelevant, to 1, relevant.
 
         loss = −weight · y · log σ(s) − (1 − y) · log σ(−s)
 
     Args:
-        positive_weight: weight of relevant texts, such as the number of irrelevant ones for each.
+        positive_weight: weight of relevant texts, such as the number of irrelevant texts per relevant one.
         list_size, name, reduction: see `RerankingLoss`.
 
     Reference: Nogueira and Cho, 2019, section 3 (https://arxiv.org/abs/1901.04085).
@@ -88,7 +88,7 @@ class SquaredErrorLoss(RerankingLoss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MarginErrorLoss(RerankingLoss):
-    """The squared difference between margins: those of a teacher from the first text of a list to every other, and those here.
+    """The squared difference between the margins of a teacher and of the model, from the first text of a list to every other.
 
     loss = ((s₀ − sᵢ) − (y₀ − yᵢ))²        for i > 0
 
@@ -102,7 +102,7 @@ class MarginErrorLoss(RerankingLoss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PairwiseLoss(RerankingLoss):
-    """RankNet: cross entropy of the order of every two texts of a list with different labels.
+    """RankNet: cross entropy of the order of every pair of texts of a list with different labels.
 
         loss = −log σ(sᵢ − sⱼ)        for yᵢ > yⱼ
 
@@ -115,15 +115,15 @@ class PairwiseLoss(RerankingLoss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class LambdaLoss(RerankingLoss):
-    """RankNet with every two texts weighted by what their order changes in nDCG: NDCG-Loss2++.
+    """NDCG-Loss2++: RankNet with every pair of texts weighted by the change in nDCG if they were swapped.
 
         loss = −|gᵢ − gⱼ| · (|1/D(rᵢ) − 1/D(rⱼ)| + mu · |1/D(d) − 1/D(d + 1)|) · log σ(sᵢ − sⱼ)        for yᵢ > yⱼ
 
-    g is the gain 2^y − 1 as a fraction of the best discounted gain of the list, D(r) = log₂(1 + r), r the rank by the scores, and
+    g is the gain 2^y − 1 as a fraction of the ideal DCG of the list, D(r) = log₂(1 + r), r the rank by the scores, and
     d = |rᵢ − rⱼ|.
 
     Args:
-        mu: weight of the second part.
+        mu: weight of the second term.
         list_size, name, reduction: see `RerankingLoss`.
 
     Reference: Wang et al., 2018, section 4.3 (https://doi.org/10.1145/3269206.3271784).
@@ -155,8 +155,8 @@ class ListwiseLoss(RerankingLoss):
         loss = −Σᵢ pᵢ · log softmax(s)ᵢ        p = y / Σ y, or softmax(y)
 
     Args:
-        from_scores: whether labels are scores whose softmax is the distribution, such as those of a teacher; else they are shares
-            of at least 0, and a list whose labels are all 0 counts nothing.
+        from_scores: whether labels are scores whose softmax is the distribution, such as a teacher's; otherwise they are weights of
+            at least 0, and a list whose labels are all 0 does not count.
         list_size, name, reduction: see `RerankingLoss`.
 
     Reference: Cao et al., 2007, section 4.2 (https://doi.org/10.1145/1273496.1273513).
@@ -191,7 +191,7 @@ def _ordered(labels, counts):
 
 
 def _ranks(scores):
-    """The rank of every text of its list, the best 1, `(lists, n)`; of equal texts the first is better."""
+    """The rank of every text in its list, from 1 for the best, `(lists, n)`; ties are ranked in order."""
     n = scores.shape[1]
     before = ops.cast(ops.arange(n)[None, :] < ops.arange(n)[:, None], "float32")  # [i, j]: j comes before i
     higher = ops.cast(_differences(scores) < 0, "float32")

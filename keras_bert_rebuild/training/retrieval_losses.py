@@ -1,7 +1,7 @@
-"""Losses of groups, each a query, its positive and negatives, over the scores of queries with the texts of the batch.
+"""Losses over groups of a query, its positive and its negatives, on the scores of queries with the texts of the batch.
 
-The targets of a batch of groups are one array `(groups, texts, columns)`: for every text the number that its equals have too,
--1 for a text that is missing; the score of a teacher; and, if a guide is used, the guide's vector of it.
+The targets of a batch of groups are one array `(groups, texts, columns)`. For every text it has an id, which equal texts share and
+which is -1 for a missing text; the score of a teacher; and, with a guide, the guide's vector of the text.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from keras import ops
 from keras_bert_rebuild.training.score_loss import ScoreLoss, diagonal, log_sum
 from keras_bert_rebuild.training.similarities import unit
 
-# The columns of the targets; those from GUIDE on are a vector.
+# The columns of the targets; from GUIDE to the end, they are the guide's vector.
 TEXT, TEACHER, GUIDE = 0, 1, 2
 
 
@@ -22,17 +22,17 @@ class InBatchNegativesLoss(ScoreLoss):
 
         s[i, j] = scale · similarity(query_i, text_j)        loss_i = log Σ_j exp(s[i, j]) − s[i, positive_i]
 
-    The candidates of a query are the positives and negatives of all groups, without those that are known to answer it: texts equal
-    to the query or its positive, and the positive of an equal query. It depends on the batch: the more groups, the more candidates.
-    Means over batches of different sizes are not comparable.
+    The candidates of a query are the positives and negatives of all groups, except for those known to answer it: texts equal to the
+    query or its positive, and positives of equal queries. More groups in a batch mean more candidates, so losses of batches of
+    different sizes are not comparable.
 
     Args:
         scale, name, reduction, similarity, dims, dim_weights: see `ScoreLoss`.
-        symmetric: the mean with the loss of finding the query of every positive among all queries.
-        same_side: further candidates: the other queries, and for the positive the other positives.
-        guided: leave out candidates that a guide takes for answers: whose cosine of its vectors is above that of the positive.
-        margin: leave out only candidates that are above the positive by more than this; without a guide those whose own similarity
-            is. None: 0 with a guide, and else nothing is left out.
+        symmetric: average with the loss of finding the query of every positive among all queries.
+        same_side: add candidates: for a query the other queries, for a positive the other positives.
+        guided: leave out candidates that a guide scores above the positive, by the cosine of its vectors.
+        margin: leave out only candidates that score above the positive by more than this, with a guide by its cosine, without one
+            by the model's own similarity. None: 0 with a guide; without one, nothing is left out.
 
     Call arguments:
         y_true: see the module. With `y_pred` in consecutive pairs `(2 · pairs,)`, ignored: all texts are distinct.
@@ -70,7 +70,7 @@ class InBatchNegativesLoss(ScoreLoss):
         guide = _Guide(y_true, groups) if self.guided else None
 
         def counted(scores, own, of_known, of_guide):
-            """Which candidates count: none that is known or taken to be an answer, and the positive itself."""
+            """Which candidates count: the positive itself, and those neither known nor assumed to be answers."""
             counts = ops.ones_like(own) if known is None else ~of_known(known)
             if guide is not None:
                 counts &= of_guide(guide) <= guide.right[:, None] + (self.margin or 0.0)
@@ -87,7 +87,7 @@ class InBatchNegativesLoss(ScoreLoss):
         factor = self.factor
         total = log_sum(every * factor, counts)
         if self.symmetric:
-            back = ops.transpose(ops.reshape(scores, (groups, -1, texts))[:, :, 0])  # of every positive all queries
+            back = ops.transpose(ops.reshape(scores, (groups, -1, texts))[:, :, 0])  # of every positive with all queries
             counts = counted(back, same, lambda ids: ids.queries, lambda guide: guide.back)
             total = 0.5 * (total + log_sum(back * factor, counts))
         return total - right * factor
@@ -98,8 +98,8 @@ class InBatchNegativesLoss(ScoreLoss):
 
 
 class _Known:
-    """What the numbers of texts tell about candidates: `texts (B, B · texts)` and `queries (B, B)`, true for those that answer a
-    query, or that its positive answers, or that are missing."""
+    """Candidates to leave out by the ids of texts: `texts (B, B · texts)` and `queries (B, B)`, true for texts that answer a query,
+    queries that its positive answers, and missing texts."""
 
     def __init__(self, y_true, groups, texts):
         ids = ops.cast(y_true[..., TEXT], "int32")
@@ -113,8 +113,7 @@ class _Known:
 
 
 class _Guide:
-    """A guide's cosines: of every query with the candidates, of queries and of positives with each other, and of every positive
-    with the queries."""
+    """A guide's cosines: queries with candidates, queries with queries, positives with positives, and positives with queries."""
 
     def __init__(self, y_true, groups):
         vectors = unit(y_true[..., GUIDE:])
@@ -128,7 +127,7 @@ class _Guide:
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MarginLoss(ScoreLoss):
-    """The squared error of the distance between positive and negative, compared with that of a teacher's scores.
+    """The squared difference between the margins of the model and of a teacher, from the positive to every negative.
 
         s = scale · similarity(query, ·)        loss = mean over negatives of (s₊ − s₋ − (t₊ − t₋))²
 
@@ -152,14 +151,14 @@ class MarginLoss(ScoreLoss):
         scores = similarity.own(vectors[:, 0], vectors[:, 1:]) * self.factor
         wanted, present = y_true[:, 1:, TEACHER], ops.cast(y_true[:, 2:, TEXT] >= 0, "float32")
         errors = ops.square((scores[:, :1] - scores[:, 1:]) - (wanted[:, :1] - wanted[:, 1:])) * present
-        # A mean over negatives, of which groups may have different numbers: Keras divides by the groups.
+        # A mean over negatives, whose number may differ between groups: Keras divides by the number of groups.
         share = ops.cast(ops.shape(errors)[0], "float32") / ops.maximum(ops.sum(present), 1.0)
         return ops.sum(errors, axis=-1) * share
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class DistillationLoss(ScoreLoss):
-    """The divergence of the distribution over a group's texts from that of a teacher, such as a reranker.
+    """The KL divergence from a teacher's distribution over the texts of a group, such as a reranker's, to the model's.
 
         p = softmax(t)        q = softmax(scale · similarity(query, ·))        loss = Σ p · (log p − log q)
 
@@ -189,4 +188,4 @@ class DistillationLoss(ScoreLoss):
 
 def _check_negatives(vectors):
     if vectors.shape[1] < 3:
-        raise ValueError("groups must have a positive and at least one negative for a teacher's scores; they have no negative.")
+        raise ValueError("groups must have at least one negative to learn a teacher's scores; they have none.")

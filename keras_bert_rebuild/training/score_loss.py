@@ -1,4 +1,4 @@
-"""What the losses over scores of texts have in common: the similarity, its factor, and prefixes of vectors."""
+"""The base class of losses on similarities of texts: the similarity, its scale, and prefixes of vectors."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -10,37 +10,37 @@ from keras import ops
 from keras_bert_rebuild.models.label_means import note_mean
 from keras_bert_rebuild.training.similarities import similarity_of
 
-# Stands for −∞ where a candidate does not count: its exponential is 0 and has no gradient.
+# Replaces −∞ for candidates that do not count: its exponential is 0 and has no gradient.
 NEVER = -1e9
 
 
 class ScoreLoss(keras.losses.Loss, abc.ABC):
-    """A loss of the scores between the texts of a batch. Abstract; a subclass defines `of_vectors`.
+    """A loss on the similarities between the texts of a batch. Abstract; a subclass defines `of_vectors`.
 
     Args:
         similarity: a name in `SIMILARITIES`, such as "cosine" or "dot".
-        scale: factor of the scores, 1 / temperature.
-        dims: numbers of dimensions: the loss is the weighted sum over the losses of vectors that are cut to each. None for
-            the vectors as they are.
+        scale: factor of the similarities, 1 / temperature.
+        dims: Matryoshka dimensions: the loss is the weighted sum of the losses of vectors truncated to each of them. None for
+            whole vectors.
         dim_weights: a weight for each of `dims`; None for 1.
         name, reduction: as for any loss.
 
     Call arguments:
         y_true: see the subclass.
         y_pred: vectors in groups, `(groups, texts, width)`; or `(2 · pairs, width)`, where the two of a pair are consecutive.
-            A text may also have several vectors, if the similarity is one of these: `(groups, texts, ..., width)`.
+            With a similarity between sets of vectors, a text has several: `(groups, texts, ..., width)`.
 
     Raises:
-        ValueError: the similarity is unknown, a number of dimensions is not one, the weights are not as many.
+        ValueError: the similarity is unknown, a dimension is invalid, or there are not as many weights as dimensions.
 
     Reference: Kusupati et al., 2022, section 3, for `dims` (https://arxiv.org/abs/2205.13147).
     """
 
     learned_scale: Callable[[], Any] | None = None
-    """A function to the factor of the scores, which a training model sets if it learns one; None for `scale`."""
+    """A function that returns the factor, set by a training model that learns the temperature; None for `scale`."""
 
     takes_pairs = True
-    """Whether vectors that are not in groups are those of consecutive pairs."""
+    """Whether vectors that are not in groups are consecutive pairs."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
     def __call__(self, y_true, y_pred, sample_weight=None):
         value = super().__call__(y_true, y_pred, sample_weight)
         if self.reduction == "sum_over_batch_size" and sample_weight is None:
-            # The batch is rows of several texts: the mean of an epoch is one over groups.
+            # A group has several rows: the mean of an epoch is over groups.
             note_mean(self, value, ops.cast(ops.shape(y_pred)[0], value.dtype))
         return value
 
@@ -82,7 +82,7 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
         return ops.repeat(total, 2) if self.takes_pairs and len(y_pred.shape) == 2 else total  # one for every row
 
     def grouped(self, y_true, y_pred):
-        """Targets and vectors by group; consecutive pairs are groups of two, whose target is that of the first."""
+        """Targets and vectors by group; consecutive pairs become groups of two with the target of the first."""
         if len(y_pred.shape) > 2:
             return y_true, y_pred
         pairs = ops.reshape(y_pred, (-1, 2, y_pred.shape[-1]))
@@ -90,7 +90,7 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
 
     @abc.abstractmethod
     def of_vectors(self, y_true, vectors, similarity):
-        """The losses of groups, `(groups,)`, from vectors that are prepared.
+        """The losses of groups, `(groups,)`, from prepared vectors.
 
         Args:
             y_true: as in a call.
@@ -100,7 +100,7 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
 
     @property
     def factor(self) -> Any:
-        """What scores are multiplied with."""
+        """The factor of the similarities."""
         return self.scale if self.learned_scale is None else self.learned_scale()
 
     def get_config(self):
@@ -109,11 +109,11 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
 
 
 def log_sum(scores: Any, counts: Any) -> Any:
-    """log Σ exp(score) over the last axis, of the scores that count.
+    """log Σ exp(score) over the last axis, over the scores that count.
 
     Args:
         scores: `(..., n)`.
-        counts: bool, broadcast to the scores; at least one of every row.
+        counts: bool, broadcast to the scores; true at least once in every row.
     """
     return ops.logsumexp(ops.where(counts, scores, NEVER), axis=-1)
 

@@ -1,4 +1,4 @@
-"""How similar two texts are, from what a model answers for each: the part of the losses over scores that knows about vectors."""
+"""Similarities between texts, computed from the output of a model for each of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from keras_bert_rebuild.training.max_sim import every_max_sim, own_max_sim
 
 @dataclass(frozen=True)
 class Similarity:
-    """A similarity of texts. Every text is an array of its own, such as a vector `(width,)`, the same shape for all."""
+    """A similarity between texts. Every text is an array, such as a vector `(width,)`, of the same shape."""
 
     every: Callable[[Any, Any], Any]
-    """From `(n, ...)` and `(m, ...)` to the scores of each one with each other, `(n, m)`."""
+    """Maps `(n, ...)` and `(m, ...)` to the scores of all pairs, `(n, m)`."""
 
     own: Callable[[Any, Any], Any]
-    """From `(n, ...)` and `(n, m, ...)` to the scores of each with its own, `(n, m)`."""
+    """Maps `(n, ...)` and `(n, m, ...)` to the scores of each with its own, `(n, m)`."""
 
     prepare: Callable[[Any], Any] = lambda vectors: vectors
-    """What is done to all vectors first; after they are cut to a number of dimensions."""
+    """Applied to all vectors first, after truncation to a number of dimensions."""
 
 
 def unit(vectors: Any) -> Any:
-    """Vectors `(..., width)`, scaled to length 1; a vector of zeros stays one."""
+    """Vectors `(..., width)` scaled to length 1; zero vectors are unchanged."""
     return ops.normalize(vectors, axis=-1)
 
 
@@ -36,7 +36,7 @@ def _own_products(queries, texts):
     return ops.sum(queries[:, None] * texts, axis=-1)
 
 
-# The similarities by the names that the configs of losses have; what adds one need not change a loss.
+# The similarities by their names in the configs of losses; others may be added without changing a loss.
 SIMILARITIES: dict[str, Similarity] = {
     "cosine": Similarity(_every_product, _own_products, unit),
     "dot": Similarity(_every_product, _own_products),
@@ -48,7 +48,7 @@ def similarity_of(name: str) -> Similarity:
     """A similarity by its name.
 
     Args:
-        name: a name in `SIMILARITIES`; or "max_sim@n", MaxSim of queries of which at most the first n positions have tokens.
+        name: a name in `SIMILARITIES`; or "max_sim@n", MaxSim of queries with at most n tokens, at the first n positions.
 
     Raises:
         ValueError: the name is unknown.

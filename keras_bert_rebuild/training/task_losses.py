@@ -1,4 +1,4 @@
-"""The losses of fine-tuning: labels with weights, spans, choices, sequences of labels; those of vectors are in `score_loss`."""
+"""The losses of fine-tuning: weighted labels, spans, choices and sequences of labels. For vectors, see `score_loss`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -73,7 +73,7 @@ class LabelLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class SpanLoss(keras.losses.Loss):
-    """The mean of the cross entropies of the first and the last token of an answer, over the tokens that are not padding.
+    """The mean of the cross entropies of the first and the last token of an answer, with padding excluded.
 
     Call arguments:
         y_true: `(batch, 2)`, the first and the last token; 0 and 0 for no answer.
@@ -97,11 +97,11 @@ class SpanLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ChoiceLoss(keras.losses.Loss):
-    """Cross entropy of the right one among the choices of a question, whose rows are consecutive.
+    """Cross entropy of the correct choice of a question, whose choices are consecutive rows.
 
     Call arguments:
-        y_true: `(questions · choices, choices)`, for every row the choices of its question: 1 for the right one, 0 for another, -1
-            for padding.
+        y_true: `(questions · choices, choices)`, in every row the labels of all choices of its question: 1 for the correct one, 0
+            for others, -1 for padding.
         y_pred: logits `(questions · choices, 1)`.
     """
 
@@ -121,8 +121,8 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
 
         loss = Σ (log Σ_y' exp(score(y')) − score(y)) / labels        over the sequences of a batch and all their labels
 
-    The sequence of a row is its positions with a label: positions with the label -100 or a mask are skipped, as if they did not
-    exist. With transitions of 0 this is the cross entropy of the labels.
+    The sequence of a row consists of its labelled positions: masked positions and those with the label -100 are skipped as if they
+    did not exist. If all transitions are 0, this is the cross entropy of the labels.
 
     Args:
         name, reduction: as for any loss; None or "none" for the sum over each sequence, `(batch,)`.
@@ -162,7 +162,7 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
         losses = chain_losses(y_pred[:, : -labels - 2], y_pred[:, -labels - 2 :], y_true)
         if self.reduction in (None, "none", "sum"):
             return losses
-        # Keras divides by the number of sequences instead of that of labels.
+        # Keras divides by the number of sequences, not of labels.
         count = ops.sum(ops.cast(ops.not_equal(y_true, IGNORED), losses.dtype))
         return losses * ops.cast(ops.shape(losses)[0], losses.dtype) / ops.maximum(count, 1e-9)
 
@@ -181,7 +181,7 @@ def chain_losses(scores, transitions, y_true):
     right = ops.cast(counts, scores.dtype)[..., None] * ops.one_hot(ops.where(counts, y_true, 0), labels, dtype=scores.dtype)
 
     def step(carry, position):
-        before, label, total = carry  # for every label the log-sum over sequences that end with it; the right label; its score
+        before, label, total = carry  # for every label the log-sum over sequences that end with it; the true label; its score
         score, right = position
         has_label, begun = ops.sum(right, axis=-1, keepdims=True) > 0, ops.sum(label, axis=-1, keepdims=True) > 0
         transition = ops.where(begun, ops.einsum("bi,bij->bj", label, between), begin)

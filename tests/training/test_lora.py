@@ -148,7 +148,7 @@ def test_bad_input_is_one_sentence(tmp_path):
             add_lora(model, **arguments)
     with pytest.raises(ValueError, match="must have dense layers, whose kernels are adapted; bare has none"):
         add_lora(keras.Sequential([keras.Input((3,)), keras.layers.LayerNormalization()], name="bare"), rank=2)
-    with pytest.raises(ValueError, match="must have low-rank matrices; add_lora adds some"):
+    with pytest.raises(ValueError, match="must have low-rank matrices; call add_lora first"):
         save_lora(model, tmp_path / "lora.safetensors")
     with pytest.raises(ValueError, match=r"lora\.safetensors; it does not exist"):
         load_lora(model, tmp_path / "lora.safetensors")
@@ -164,6 +164,6 @@ def test_bad_input_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match="is damaged"):
         load_lora(fresh().model, tmp_path / "damaged.safetensors")
     fresh().save(tmp_path / "task")
-    with pytest.raises(ValueError, match="another safetensors file"):
+    with pytest.raises(ValueError, match="a safetensors file with other content"):
         load_lora(fresh().model, tmp_path / "task" / "model.safetensors")
     assert from_pretrained(tmp_path / "task").config.labels == ("cat", "dog")

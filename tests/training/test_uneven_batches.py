@@ -10,8 +10,8 @@ from helpers.other_process import finish, start
 from keras_bert_rebuild.models.devices_in_use import check_even_batches
 
 BACKEND = keras.config.backend()
-SENTENCE = "a batch must have a multiple of 2 examples, the same number for each device; got one of {}: choose a batch size "
-SENTENCE += "that is such a multiple, and drop the last, incomplete batch."
+SENTENCE = "a batch must have a multiple of 2 examples, the same number for each device; got {}: choose such a batch "
+SENTENCE += "size, and drop an incomplete last batch."
 on_two_devices = pytest.mark.skipif(BACKEND == "torch", reason="torch trains on one device")
 
 

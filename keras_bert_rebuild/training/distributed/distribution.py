@@ -1,6 +1,6 @@
-"""Which devices train a model, how, and along which axis each weight is split across them.
+"""The devices that train a model, how they train it, and along which axis each weight is sharded.
 
-The one module that knows what Keras can do on which backend.
+The only module that knows what Keras supports on which backend.
 """
 
 import contextlib
@@ -18,11 +18,11 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.training.distributed.hosts import host_count, host_index, join_hosts, whole_array
 
 KINDS = ("auto", "none", "mirrored", "data", "model")
-# The kinds of each backend, and a hint for the others.
+# The kinds that each backend supports, and a hint about the others.
 OF_BACKEND = {
-    "jax": (("none", "data", "model"), "there is 'data' for the same, on several hosts and TPUs too"),
-    "tensorflow": (("none", "mirrored"), "there is 'mirrored', for the GPUs of one host; for the rest set KERAS_BACKEND=jax"),
-    "torch": (("none",), "it trains on one device; for several set KERAS_BACKEND=jax, or tensorflow for those of one host"),
+    "jax": (("none", "data", "model"), "use 'data', which does the same, on several hosts and TPUs too"),
+    "tensorflow": (("none", "mirrored"), "use 'mirrored' for the GPUs of one host; for anything else set KERAS_BACKEND=jax"),
+    "torch": (("none",), "it trains on one device; for several devices set KERAS_BACKEND=jax, or tensorflow on one host"),
 }
 
 
@@ -40,24 +40,25 @@ def distribute(
             model = keras_bert_rebuild.from_pretrained(path, heads=["mlm", "nsp"])
             compile_model(model, max_predictions=20).fit(batches)
 
-    A batch is that of all devices together, and so are its loss and its gradient: a training has the same numbers on one device and
-    on several, except for rounding and, with "mirrored", for the random numbers of dropout. Outside the `with` nothing changes,
-    unlike after `keras.distribution.set_distribution`: a `BertModel` that trains on one device although several were chosen warns.
+    The batch size is global, and loss and gradient are those of the whole batch: a training gives the same numbers on one device
+    and on several, except for rounding and, with "mirrored", for the random numbers of dropout. Unlike
+    `keras.distribution.set_distribution`, it has no effect outside the `with`; a `BertModel` warns if it trains on one device
+    although several were chosen.
 
     Args:
         kind: "none", one device; "mirrored", TensorFlow's `MirroredStrategy` over the GPUs of one host (or its logical CPUs);
             "data", a part of the batch on every device, and "model", a part of the batch and of the weights on every device by
             `LAYOUT`, both on JAX, on GPUs, TPUs and CPUs of any number of hosts; "auto", "data" or "mirrored" if there
             are several devices.
-        model_devices: with "model", the number of devices that share the weights of one replica; None for those of one host. It
-            should divide the number of attention heads.
+        model_devices: with "model", the number of devices that share the weights of one replica; None for the devices of one host.
+            It should divide the number of attention heads.
         hosts, host_index, coordinator: see `join_hosts`, if several hosts train together.
 
     Returns:
         A `Distribution`.
 
     Raises:
-        ValueError: the backend or the devices do not support it; the error names an alternative.
+        ValueError: the backend or the devices do not support this; the error names an alternative.
     """
     distribution = choose_devices(kind, model_devices, hosts, host_index, coordinator)
     if distribution.devices > 1:
@@ -66,7 +67,7 @@ def distribute(
 
 
 def choose_devices(kind="auto", model_devices=None, hosts=None, host_index=None, coordinator=None):
-    """As `distribute`, without the warning, for callers that always enter the context."""
+    """Same as `distribute` but without the warning, for callers that always enter the context."""
     if kind not in KINDS:
         raise ValueError(f"distribute must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
     if model_devices is not None and kind != "model":
@@ -81,13 +82,13 @@ def choose_devices(kind="auto", model_devices=None, hosts=None, host_index=None,
 
 
 class Distribution(contextlib.AbstractContextManager):
-    """The devices of a training, and the share of a batch that this host provides. The model is created in this context.
+    """The devices of a training, and the rows of a batch that this host provides. The model is created in this context.
 
     Args:
         kind: "none", "mirrored", "data" or "model".
-        devices: number of devices of all hosts.
-        replicas: number of parts of a batch.
-        scope: a function that returns a context; None for none.
+        devices: number of devices on all hosts together.
+        replicas: number of parts that a batch is split into.
+        scope: a function that returns a context manager; None for none.
     """
 
     def __init__(self, kind: str, devices: int = 1, replicas: int = 1, scope: Callable[[], Any] | None = None) -> None:
@@ -96,7 +97,7 @@ class Distribution(contextlib.AbstractContextManager):
         self.data_count = min(replicas, self.hosts)
         """Number of hosts with different rows; if a replica spans several hosts, they have the same rows."""
         self.data_index = self.host_index * self.data_count // self.hosts
-        """The share of the rows that this host provides."""
+        """The index of the part of the rows that this host provides."""
         self.writes = self.host_index == 0
         """Whether this is the host that writes files."""
         self._scope = scope or contextlib.nullcontext
@@ -116,8 +117,8 @@ class Distribution(contextlib.AbstractContextManager):
         """Raise a ValueError for a batch that cannot be divided equally among the replicas.
 
         Args:
-            name: its name in the error.
-            size: number of its examples, of all devices together.
+            name: the name of the batch size in the error.
+            size: the global batch size, in examples.
 
         Raises:
             ValueError: the size is not a multiple of the replicas.
@@ -144,7 +145,7 @@ def _of_jax(kind, model_devices):
     devices = keras.distribution.list_devices()
     count, hosts = len(devices), host_count()
     if kind == "none" and hosts > 1:
-        raise ValueError(f"distribute='none' is for one host; for {hosts} hosts choose 'data' or 'model'.")
+        raise ValueError(f"distribute must be 'data' or 'model' for {hosts} hosts; got 'none'.")
     if kind == "none" or (kind == "auto" and count == 1):
         return Distribution("none")
     if kind != "model":
@@ -163,11 +164,11 @@ def whole_model(model, copied=False):
     """A model that one process can save; all hosts must call this at the same point.
 
     Args:
-        model: as from `build_model`.
-        copied: copy it also on a single host, if its variables have other paths, such as those of a generator.
+        model: a model from `build_model`.
+        copied: copy the model even on a single host, if its variables have other paths, such as a generator's.
 
     Returns:
-        The model itself on a single host; else, on host 0, a copy on its first device, and None on the others.
+        The model itself on a single host; otherwise a copy on the first device of host 0, and None on other hosts.
     """
     if host_count() == 1 and not copied:
         return model
@@ -196,7 +197,7 @@ def on_one_device():
         keras.distribution.set_distribution(outer)
 
 
-# Axes of the mesh: replicas have parts of the batch, the devices of a replica have parts of the weights.
+# Axes of the mesh: the batch is split over replicas, the weights over the devices of a replica.
 BATCH = "batch"
 
 
@@ -216,12 +217,12 @@ def _table():
     return tuple(rows)
 
 
-# A weight without a row, or whose shape no split divides, is whole on every device.
+# A weight without a row, or whose shape no split divides, is replicated on every device.
 LAYOUT = _table()
 
 
 def axes_of(path, shape, model_devices):
-    """The axes along which a weight is split, by the table; None in every dimension that is whole.
+    """The sharding of a weight by the table: the mesh axis of every dimension, None for dimensions that are not split.
 
     Args:
         path: the path of the variable.

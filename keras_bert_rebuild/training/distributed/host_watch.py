@@ -1,7 +1,7 @@
-"""A training on several hosts, which ends on all of them: a watch over the others, so that when one stops, all stop.
+"""A watch that stops a training on all hosts when one of them stops.
 
-A training step waits for all hosts, and whether a lost host is noticed depends on the connection: with sockets at once, with NVLink
-and the links of TPUs never, and by JAX's own service after 100 seconds, by aborting the process.
+A training step waits for all hosts, and whether it notices a lost host depends on the interconnect: with sockets at once, with
+NVLink and the links of TPUs never. JAX's own service notices after 100 seconds, and aborts the process.
 """
 
 import atexit
@@ -20,22 +20,22 @@ import numpy as np
 from keras_bert_rebuild.training.distributed.hosts import ADDRESSES, gathered, host_count, host_index
 
 BEAT = 2.0  # seconds between heartbeats
-SILENCE = 30.0  # seconds without one after which a host counts as stopped
+SILENCE = 30.0  # seconds without a heartbeat after which a host is considered stopped
 EXIT_CODE = 3  # of a process that stops because another host stopped
 ALIVE, GOODBYE, STOPPED = b".", b"e", b"s"  # messages: one byte and the index of a host
 MESSAGE = struct.Struct("!cI")
 
 
 class HostWatch:
-    """The links of one host: host 0 has one to every other host, every other host has one to host 0.
+    """The connections of one host: host 0 is connected to every other host, and each of those only to host 0.
 
     Args:
         hosts: number of hosts.
-        index: the index of this one.
+        index: the index of this host.
         endpoint: on host 0 a listening socket, on the others its `(address, port)`.
         secret: bytes that every host of this training knows.
-        when_stopped: called with a sentence, in a thread, when another host has stopped without a goodbye; by default the sentence
-            is written to standard error and the process ends with `EXIT_CODE`, because its main thread may wait forever.
+        when_stopped: called in a thread, with a sentence, if another host has stopped without a goodbye; by default the sentence
+            is written to standard error and the process exits with `EXIT_CODE`, because its main thread may wait forever.
     """
 
     def __init__(self, hosts, index, endpoint, secret, when_stopped=None):
@@ -45,7 +45,7 @@ class HostWatch:
         self._heard = dict.fromkeys(self._links, time.monotonic())
         self._leaves = threading.Event()
         self.stopped = threading.Event()
-        """Set when another host has stopped."""
+        """Set after another host has stopped."""
         self._thread = threading.Thread(target=self._watch, name="host watch", daemon=True)
         self._thread.start()
 
@@ -73,7 +73,7 @@ class HostWatch:
             self._stop(*found)
 
     def _listen(self, selector):
-        """Receive messages for a while; return the index of a host that has stopped and the reason, or None."""
+        """Receive messages for a while; return the index of a stopped host and the reason, or None."""
         for key, _ in selector.select(timeout=BEAT / 10):
             kind, host = _received(key.fileobj, key.data)
             if kind == STOPPED:
@@ -91,7 +91,7 @@ class HostWatch:
             if self.index == 0 and other != host:
                 _send(link, STOPPED, host)
         self._when_stopped(
-            f"Host {host} of {self.hosts} {what}, and so does host {self.index}; the same command on all hosts resumes from the "
+            f"Host {host} of {self.hosts} {what}, so host {self.index} stops too; the same command on all hosts resumes from the "
             "last checkpoint."
         )
 
@@ -105,7 +105,7 @@ def listening_socket():
 
 
 def end_process(sentence):
-    """End the process with a sentence on standard error, whatever its other threads do."""
+    """Exit the process at once, with a sentence on standard error."""
     shown = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides the cursor
     with contextlib.suppress(OSError, ValueError):  # the stream is closed
         sys.stdout.flush()
@@ -195,12 +195,12 @@ def watched_hosts(coordinator=None, ends_together=()):
     except ends_together:
         together = True
         raise
-    except RuntimeError:  # perhaps of JAX, when the connection to another host has ended
+    except RuntimeError:  # possibly an error of JAX about a lost connection to another host
         time.sleep(GRACE)
         raise
     finally:
         if together:
-            gathered([0])  # host 0 may have more to write than the others
+            gathered([0])  # host 0 may still be writing
         else:
             atexit.register(_leave_alone)
         watch.leave(goodbye=together)
@@ -220,7 +220,7 @@ def _watch(coordinator):
 
 
 def _own_address():
-    """The address that this host sends from, or its name in a cluster without outside connection; sends no packet."""
+    """The address that this host sends from, or its name in a cluster without an outside connection; sends no packet."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # an address reserved for documentation

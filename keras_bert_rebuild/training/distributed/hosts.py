@@ -28,7 +28,7 @@ def join_hosts(hosts=None, host_index=None, coordinator=None):
         coordinator: `address:port`, a free port of host 0; the same on all hosts.
 
     Raises:
-        ValueError: the arguments are inconsistent, the backend does not support it, or the other hosts do not answer.
+        ValueError: the arguments are inconsistent, the backend does not support several hosts, or the others do not answer.
     """
     hosts = _whole_number("hosts", hosts, COUNT)
     host_index = _whole_number("host_index", host_index, INDEX)
@@ -75,7 +75,7 @@ def gathered(values):
     """Whole numbers of every host; all hosts must call it at the same point.
 
     Args:
-        values: a list of whole numbers, as many on every host.
+        values: a list of whole numbers, of the same length on every host.
 
     Returns:
         An int64 array `(hosts, numbers)`.
@@ -90,13 +90,13 @@ def gathered(values):
 
 
 def check_agreement(values):
-    """Raise an error if a host has other values than host 0; all hosts call it at the same point, with the same names.
+    """Raise an error if the values of a host differ from those of host 0; all hosts call this at the same point, with equal names.
 
     Args:
-        values: the values that must be the same, by name; compared by their `repr`.
+        values: the values that must be equal, by name; compared by their `repr`.
 
     Raises:
-        DisagreementError: a host has other values; raised on all hosts.
+        DisagreementError: values differ; raised on all hosts.
     """
     digests = [hashlib.sha256(repr(value).encode()).digest()[:8] for value in values.values()]
     by_host = gathered(np.frombuffer(b"".join(digests), "int64"))

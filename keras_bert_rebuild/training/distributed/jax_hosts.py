@@ -10,7 +10,7 @@ def jax_join(coordinator, hosts, host_index):
     """Join the other hosts, once in a process.
 
     Raises:
-        ValueError: they cannot be joined, or a different number of hosts has been joined.
+        ValueError: the hosts cannot be joined, or another number of hosts has been joined already.
     """
     if jax.distributed.is_initialized():
         if hosts != jax.process_count():
@@ -40,7 +40,7 @@ def jax_gathered(values):
 
 
 def jax_whole_array(array):
-    """An array whose parts are on several processes; gathered if this one does not have all of it."""
+    """An array whose parts are on several processes, gathered unless this process has all of it."""
     if array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)
     return np.asarray(multihost_utils.process_allgather(array, tiled=True))

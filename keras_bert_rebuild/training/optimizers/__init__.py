@@ -1,1 +1,1 @@
-"""Optimizers, learning rates and the weights that they apply to."""
+"""Optimizers, learning rate schedules and the weights that they apply to."""

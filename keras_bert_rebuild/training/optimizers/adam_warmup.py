@@ -13,28 +13,28 @@ from keras_bert_rebuild.training.optimizers.whole_batch import OfWholeBatch
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
-    """Adam whose learning rate rises for `warmup_steps` and then falls linearly, with decoupled weight decay.
+    """Adam with linear warm-up, linear decay of the learning rate, and decoupled weight decay.
 
         rate_t = learning_rate · t / warmup_steps                                              for t ≤ warmup_steps
         rate_t = min_lr + (learning_rate − min_lr) · (1 − min(t, decay_steps) / decay_steps)   after
 
         a = rate_t · √(1 − β₂ᵗ) / (1 − β₁ᵗ)        p ← p − a · (m / (√v + ε) + weight_decay · p)
 
-    The fall is counted from step 0, so the rate jumps down after the warm-up, and weight decay is multiplied by the bias-corrected
-    rate: both as in keras_bert. Unlike there, `weight_decay_pattern` and `amsgrad` work as documented.
+    The decay is counted from step 0, so the learning rate drops after the warm-up, and weight decay is multiplied by the
+    bias-corrected learning rate: both as in keras_bert. Unlike there, `weight_decay_pattern` and `amsgrad` work as documented.
 
     Args:
-        decay_steps: optimizer steps, not epochs, after which the rate is `min_lr`.
-        warmup_steps: optimizer steps of rising rate.
-        min_lr: rate at the end.
-        learning_rate: maximum rate, or a Keras schedule.
+        decay_steps: optimizer steps, not epochs, after which the learning rate is `min_lr`.
+        warmup_steps: warm-up steps.
+        min_lr: final learning rate.
+        learning_rate: peak learning rate, or a Keras schedule.
         beta_1, beta_2: decay of the first and second moment.
         epsilon: added to √v; None or 0 means 1e-7.
-        weight_decay: fraction of a weight subtracted at a rate of 1; 0 for none.
-        weight_decay_pattern: decay a weight whose variable path contains one of these strings; None for all, [] for none.
+        weight_decay: decoupled weight decay, multiplied by the learning rate; 0 for none.
+        weight_decay_pattern: decay the weights whose variable path contains one of these strings; None for all, [] for none.
         amsgrad: use the largest second moment so far.
-        **kwargs: `lr` (another name of `learning_rate`), `decay` (divides the rate by 1 + decay · (t − 1)), and the clipping, EMA
-            and accumulation arguments of `keras.optimizers.Optimizer`.
+        **kwargs: `lr` (another name of `learning_rate`), `decay` (divides the learning rate by 1 + decay · (t − 1)), and the
+            clipping, EMA and accumulation arguments of `keras.optimizers.Optimizer`.
 
     Raises:
         ValueError: `decay_steps` is not above 0, or `weight_decay_pattern` is a single string.
@@ -84,7 +84,7 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
 
     @property
     def lr(self) -> Any:
-        """Another name of `learning_rate`: the maximum rate, before warm-up and decay."""
+        """Another name of `learning_rate`: the peak learning rate, before warm-up and decay."""
         return self.learning_rate
 
     @lr.setter
@@ -92,7 +92,7 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
         self.learning_rate = value
 
     def build(self, var_list):
-        # Keras's reader of legacy .h5 files builds with an empty list and then sets the weights; both wait for the real variables.
+        # Keras's reader of legacy .h5 files builds with an empty list, then sets the weights; both wait for the real variables.
         if self.built or not var_list:
             return
         super().build(var_list)
@@ -109,10 +109,10 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
             self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed later
 
     def _restore(self, state):
-        """Restore the state of a legacy file: our own, or keras_bert's, which is the step, all m, all v and all of amsgrad's."""
+        """Restore the state of a legacy file: our own, or keras_bert's, which is the step, all m, all v and all amsgrad moments."""
         moments = [*self._momentums, *self._velocities, *(self._velocity_hats if self.amsgrad else ())]
         shapes = [tuple(array.shape) for array in state]
-        # Without amsgrad, older Keras wrote an array of one number for each of its moments.
+        # Without amsgrad, older versions of Keras wrote an array of one number for each amsgrad moment.
         lengths = [1 + count * len(self._momentums) for count in (2, 3)]
         if shapes == [tuple(variable.shape) for variable in self.variables]:
             super().set_weights(state)
@@ -121,8 +121,8 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
                 variable.assign(array)
         else:
             warnings.warn(
-                f"the file has {len(state)} arrays of the state of AdamWarmup, which are not those of this model: "
-                "the optimizer restarts, with warm-up.",
+                f"the {len(state)} arrays of AdamWarmup's state in the file do not match this model: the optimizer restarts, "
+                "with warm-up.",
                 stacklevel=2,
             )
 
@@ -132,7 +132,7 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
         if self._decays[self._get_variable_index(variable)]:
             correction = ops.sqrt(1.0 - ops.power(self.beta_2, step)) / (1.0 - ops.power(self.beta_1, step))
             share = ops.cast(rate * correction * self.decay_rate, variable.dtype)
-            # Before Adam's own step, which does not use the weight: so it is a fraction of the old weight.
+            # Before Adam's step, which does not depend on the weight: the decay is a fraction of the old weight.
             self.assign_sub(variable, ops.multiply(variable, share))
         super().update_step(gradient, variable, rate)
 

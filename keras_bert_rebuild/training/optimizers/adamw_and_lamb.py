@@ -1,4 +1,4 @@
-"""Adam with decoupled weight decay, and LAMB, whose steps are proportional to the norms of the weights, by variable path."""
+"""AdamW, and LAMB, whose steps are proportional to the norms of the weights; variable paths decide what is decayed."""
 
 import keras
 import numpy as np
@@ -15,26 +15,26 @@ class AdamW(ByPathOptimizer):
         m ← β₁ m + (1 − β₁) g                   v ← β₂ v + (1 − β₂) g²
         w ← w − rate · ((m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε) + weight_decay · w)
 
-    t, the schedule of the rate and the average count optimizer steps, also with gradient accumulation.
+    t, the learning rate schedule and the average count optimizer steps, also with gradient accumulation.
 
     Args:
-        learning_rate: a rate, or a schedule such as `WarmupLinearDecay` with its lengths in optimizer steps.
-        weight_decay: fraction of a weight subtracted at a rate of 1; 0 for none.
+        learning_rate: a number, or a schedule in optimizer steps such as `WarmupLinearDecay`.
+        weight_decay: decoupled weight decay, multiplied by the learning rate; 0 for none.
         beta_1, beta_2: decay of the first and second moment, in [0, 1).
         epsilon: added to the bias-corrected root.
-        no_decay: regular expressions; a variable with a match in its path does not decay. By default biases and the gamma and
+        no_decay: regular expressions; variables with a match in their path do not decay. By default biases, and the gamma and
             beta of layer normalisations.
-        rate_multipliers: `{regular expression: factor of the rate}`; the first match in the path counts, or else 1; as from
-            `layer_rates`. Weight decay is multiplied too.
-        ema_momentum: momentum of the averaged weights, in [0, 1); `averaged_weights` puts them into the model. None for no
-            averages.
+        rate_multipliers: `{regular expression: factor of the learning rate}`, such as from `layer_rates`; the first match in the
+            path counts, without a match 1. Weight decay is multiplied too.
+        ema_momentum: momentum of the moving average of the weights, in [0, 1); `averaged_weights` assigns the averages to the
+            model. None for no averages.
         bias_correction: False omits 1 − βᵗ, as the optimizer of google-research/bert does.
         name: first part of the paths of the optimizer's variables; "AdamW" if None.
         **kwargs: the clipping and accumulation arguments of `keras.optimizers.Optimizer`. `global_clipnorm` clips the norm of the
             accumulated mean of all gradients.
 
     Raises:
-        ValueError: a number is out of its range, a pattern is not a regular expression, or no pattern of the multipliers matches.
+        ValueError: a number is out of range, a pattern is not a regular expression, or no pattern of the multipliers matches.
 
     Example:
 
@@ -83,7 +83,7 @@ class AdamW(ByPathOptimizer):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Lamb(ByPathOptimizer):
-    """The optimizer for large batches, as in its paper.
+    """LAMB, an optimizer for large batches, as in its paper.
 
         r = (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
         w ← w − rate · ‖w‖ / ‖r + weight_decay · w‖ · (r + weight_decay · w)
@@ -94,8 +94,8 @@ class Lamb(ByPathOptimizer):
     The moments are corrected for their bias, as in Algorithm 2. The paper's appendix finds that the correction acts like a warm-up;
     `bias_correction=False` omits it, as the optimizer of google-research/albert does.
 
-    The arguments are those of `AdamW`. Rates are higher: the step of a layer is `rate` times its norm. A `global_clipnorm` of 1 is
-    the usual gradient normalisation for very large batches.
+    The arguments are those of `AdamW`. Learning rates are higher: the step of a layer is `rate` times its norm. A `global_clipnorm`
+    of 1 is usual for very large batches.
 
     Example:
 

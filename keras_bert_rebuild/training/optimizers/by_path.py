@@ -1,4 +1,4 @@
-"""The base class of our optimizers: Adam's moments, rules by variable path, counting of operations, and averaged weights."""
+"""The base class of our optimizers: Adam's moments, rules by variable path, and averaged weights."""
 
 import contextlib
 import math
@@ -24,15 +24,15 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         w ← w − adapted(rate · (r + weight_decay · w))
         average ← ema_momentum · average + (1 − ema_momentum) · w        starting with the weights before the first step
 
-    A subclass defines `adapted`, and may define `limited_rate`, or another step for some variables. t counts optimizer steps, from
-    1; rate is that of the schedule after the previous optimizer steps, times the multiplier of the path; g is the mean of the
-    accumulated gradients, clipped. The arithmetic and the state of a float16 or bfloat16 variable are float32: in half precision an
-    average of squares loses its last thousandth.
+    A subclass defines `adapted`, and may define `limited_rate`, or another step for some variables. t counts optimizer steps from
+    1; rate is the schedule at t − 1 times the multiplier of the path; g is the clipped mean of the accumulated gradients.
+    Arithmetic and state of float16 and bfloat16 variables are float32: in half precision, a moving average of squares would lose
+    its small updates.
 
-    By default the name is that of the class, without a number, so that paths of the state are the same in every process:
+    The default name is that of the class, without a number, so that the paths of the state are the same in every process:
     `AdamW/Encoder-1-FeedForward_output_kernel_momentum`, `..._velocity`, `..._average_offset`. The last is the average minus the
-    weight. It starts at 0, which is also right for weights that are loaded after the optimizer was built and for weights that never
-    have a gradient.
+    weight. It starts at 0, which is also right for weights that are loaded after the optimizer was built, and for weights that
+    never have a gradient.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
 
     @property
     def learning_rate(self):
-        """The rate of the current optimizer step; Keras itself calls a schedule with the number of the batch."""
+        """The learning rate of the current optimizer step; Keras itself would call a schedule with the number of the batch."""
         if isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
             return self._learning_rate(self.iterations)
         return super().learning_rate
@@ -81,7 +81,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         keras.optimizers.Optimizer.learning_rate.fset(self, learning_rate)
 
     def build(self, var_list):
-        # Keras's reader of legacy .h5 files builds with an empty list and then sets the weights; both wait for the real variables.
+        # Keras's reader of legacy .h5 files builds with an empty list, then sets the weights; both wait for the real variables.
         if self.built or not var_list:
             return
         super().build(var_list)
@@ -93,7 +93,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         self._decays = tuple(self.decays(variable) for variable in var_list)
         self._multipliers = tuple(self.rate_multiplier(variable) for variable in var_list)
         self._check_multipliers_are_used([variable.path for variable in var_list])
-        if hasattr(self._learning_rate, "add_variables"):  # a schedule whose state is in the checkpoints
+        if hasattr(self._learning_rate, "add_variables"):  # a schedule with state, which is saved in checkpoints
             self._learning_rate.add_variables(self)
         if self.waiting_weights is not None:
             self.set_weights(self.waiting_weights)
@@ -115,7 +115,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         correction_1, correction_2 = self._correction(self.beta_1, dtype), ops.sqrt(self._correction(self.beta_2, dtype))
         rate = ops.cast(learning_rate, dtype) * self._multipliers[index]
         rate = self.limited_rate(rate, gradient, velocity, correction_2)
-        # rate · r, with the corrections applied to scalars, which saves two passes over memory.
+        # rate · r, with the bias corrections applied to scalars, which saves two passes over memory.
         move = momentum / (ops.sqrt(velocity) + self.epsilon * correction_2) * (rate * correction_2 / correction_1)
         if self._decays[index]:
             if self.decay_rate:
@@ -124,11 +124,11 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         self._subtract(index, variable, weight, move)
 
     def adapted(self, move: Any, weight: Any, rate: Any) -> Any:
-        """The step of a variable that decays, from `move`, rate · (r + weight_decay · weight)."""
+        """The step of a variable that decays, computed from `move`, which is rate · (r + weight_decay · weight)."""
         raise NotImplementedError(f"{type(self).__name__} must define adapted.")
 
     def limited_rate(self, rate: Any, gradient: Any, velocity: Any, correction: Any) -> Any:
-        """The rate of a variable, from that of the schedule and the path; `correction` is the root of 1 − β₂ᵗ."""
+        """The learning rate of a variable, from `rate` of schedule and path; `correction` is √(1 − β₂ᵗ)."""
         return rate
 
     def has_velocity(self, variable: Any) -> bool:
@@ -139,7 +139,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         """Subtract the step of a variable from its value, and update its average."""
         new = ops.cast(weight - move, variable.dtype)
         if self.ema_momentum is not None:
-            # average − w: the offset gains what the weight loses. Not `move`, which rounding may have made 0.
+            # average − w: the offset grows by what the weight loses, which is not exactly `move`, since w is rounded.
             offset = self._average_offsets[index]
             self.assign(offset, (offset + (weight - ops.cast(new, offset.dtype))) * self.ema_momentum)
         self.assign(variable, new)
@@ -153,7 +153,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         return float(first_match(variable.path, self.rate_multipliers, default=1.0))
 
     def average_of(self, variable: Any) -> Any:
-        """The average of a trained variable as a tensor, float32 also for half precision; None if it has none."""
+        """The average of a trained variable, a float32 tensor even for half precision; None if it has none."""
         offset = self.average_offset_of(variable)
         return None if offset is None else ops.cast(variable, offset.dtype) + offset
 
@@ -167,7 +167,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
             return None
 
     def exclude_from_weight_decay(self, var_list: Any = None, var_names: Sequence[str] | None = None) -> None:
-        """Not supported: Keras would neither use paths nor save what is excluded."""
+        """Not supported: Keras would neither use paths nor save the exclusions."""
         raise ValueError("weights without decay must be set in the constructor: no_decay, regular expressions over variable paths.")
 
     def get_config(self):
@@ -185,7 +185,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         }
 
     def _add_state(self, variable, name):
-        """An optimizer variable for one of the model, in float32 if that one is in half precision."""
+        """An optimizer variable for a variable of the model, in float32 if that is in half precision."""
         if variable.dtype not in ("float16", "bfloat16"):
             return self.add_variable_from_reference(variable, name=name)
         name = f"{variable.path.replace('/', '_')}_{name}"
@@ -219,10 +219,10 @@ def _check_numbers(weight_decay, beta_1, beta_2, epsilon, rate_multipliers, ema_
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[keras.Model]:
-    """Put the optimizer's averages into the model, and restore the weights afterwards, bit by bit.
+    """Assign the optimizer's moving averages to the model within a context, and restore the exact weights afterwards.
 
-    Evaluate, predict and save inside the context, train outside. Before the first step the averages are the weights. A context
-    inside another one changes nothing.
+    Evaluate, predict and save inside the context, train outside. Before the first step the averages are the weights. A nested
+    context has no effect.
 
     Args:
         model: compiled with an optimizer of this library and an `ema_momentum`.
@@ -256,6 +256,6 @@ def _averaging_optimizer(model):
     if getattr(optimizer, "ema_momentum", None) is None or not hasattr(optimizer, "average_of"):
         shown = "no optimizer" if optimizer is None else f"{type(optimizer).__name__} without them"
         raise ValueError(f"averaged weights need a model compiled with AdamW or Lamb and an ema_momentum; got {shown}.")
-    # In a callback of `fit` on JAX, this writes the current values into the variables.
+    # In a callback of `fit` on JAX, this copies the current values to the variables.
     getattr(model, "jax_state_sync", lambda: None)()
     return optimizer

@@ -1,4 +1,4 @@
-"""Muon: steps of matrices are their momentum with all singular values near 1; everything else takes steps of AdamW."""
+"""Muon: the update of a matrix is its momentum with all singular values near 1; all else is updated by AdamW."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,46 +9,47 @@ from keras import ops
 from keras_bert_rebuild.training.optimizers.by_path import ByPathOptimizer
 from keras_bert_rebuild.training.optimizers.path_patterns import NO_DECAY, check_patterns, matches_any
 
-# The kernels of the blocks. Embeddings, heads, biases and norms are not, nor what widens an embedding.
+# The kernels of the blocks; not embeddings and their projection, heads, biases and norms.
 BLOCK_MATRICES = (r"Encoder-\d+-.*/kernel$",)
 
-# The quintic polynomial a x + b x³ + c x⁵ and how often it is applied: singular values of 0.01 to 1 end between 0.7 and 1.2.
+# The quintic polynomial a x + b x³ + c x⁵ and its number of iterations: it maps singular values of 0.01 to 1 to 0.7 to 1.2.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 ROUNDS = 5
 
-# The root mean square of a step of a matrix at a rate of 1: that of a step of AdamW in practice.
+# The root mean square of the update of a matrix at a learning rate of 1, as is typical of AdamW.
 RMS = 0.2
 
-# The types in which the products may be computed.
+# The dtypes that the products may be computed in.
 PRODUCTS = ("float32", "bfloat16")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Muon(ByPathOptimizer):
-    """Momentum, orthogonalised, for the matrices of the blocks; AdamW for embeddings, norms, biases and heads.
+    """Orthogonalised momentum for the matrices of the blocks; AdamW for embeddings, norms, biases and heads.
 
         m ← μ m + g
         w ← w − rate · (0.2 √max(rows, columns) · orthogonalised(g + μ m) + weight_decay · w)
 
-    The numbers of an orthogonal matrix have the root mean square 1 / √max(rows, columns): the factor gives every matrix steps of
-    0.2, whatever its width, as AdamW's are in practice. So one learning rate and one weight decay fit both, and other widths. A
-    matrix is a variable of two axes whose path has a match in `matrices`; it has one array of state where AdamW has two.
+    The entries of an orthogonal matrix have the root mean square 1 / √max(rows, columns): the factor scales it to 0.2 for every
+    matrix, whatever its size, as is typical of AdamW's updates. The same learning rate and weight decay thus suit both optimizers
+    and all widths. A matrix is a variable with two axes and a path that matches `matrices`; it has one array of state where AdamW
+    has two.
 
-    Five rounds of Newton–Schulz cost 20 n² m + 10 n³ operations for a matrix of n rows and m ≥ n columns, whatever the batch is.
-    `keras.optimizers.Muon` has the same step and coefficients; it decides by names that contain "embedding", and decays biases and
-    norms too.
+    Five Newton–Schulz iterations cost 20 n² m + 10 n³ operations for a matrix of n rows and m ≥ n columns, whatever the batch size.
+    `keras.optimizers.Muon` has the same update and coefficients; it excludes variables with "embedding" in their names, and decays
+    biases and norms too.
 
     Args:
         learning_rate, weight_decay, beta_1, beta_2, epsilon, no_decay, rate_multipliers, ema_momentum, bias_correction, name,
-            **kwargs: as for `AdamW`; the betas, epsilon and bias correction are those of the variables that are not matrices.
+            **kwargs: as for `AdamW`; the betas, epsilon and bias correction apply to variables that are not matrices.
         matrices: regular expressions over variable paths.
         momentum: μ, in [0, 1).
-        nesterov: False takes m instead of g + μ m.
-        products: the type of the products of Newton–Schulz, "float32", or "bfloat16", which is as good and faster where the
-            hardware has it; state and steps are float32 in any case.
+        nesterov: False uses m instead of g + μ m.
+        products: the dtype of the Newton–Schulz products, "float32", or "bfloat16", which is as good, and faster where the hardware
+            supports it; state and updates are always float32.
 
     Raises:
-        ValueError: as for `AdamW`; or the momentum or the type of the products is not one of these.
+        ValueError: as for `AdamW`; or `momentum` or `products` is invalid.
 
     Example:
 
@@ -57,7 +58,7 @@ class Muon(ByPathOptimizer):
     >>> optimizer = Muon(1.0, matrices=["kernel"])
     >>> optimizer.build([kernel])
     >>> optimizer.apply([np.diag([3.0, 0.1]).astype("float32")])
-    >>> np.abs(kernel.numpy()).astype("float64").round(1).tolist()  # 0.2 √2 = 0.28 for both, within what five rounds reach
+    >>> np.abs(kernel.numpy()).astype("float64").round(1).tolist()  # 0.2 √2 = 0.28 for both, as close as five iterations get
     [[0.2, 0.0], [0.0, 0.3]]
 
     Reference: Jordan et al., 2024 (https://kellerjordan.github.io/posts/muon/), for the algorithm and its coefficients; Liu et al.,
@@ -121,19 +122,19 @@ class Muon(ByPathOptimizer):
 
 
 def is_matrix(path: str, shape: Sequence[int], patterns: Sequence[str] = BLOCK_MATRICES) -> bool:
-    """Whether a variable is a matrix for `Muon`: by its path, and two axes."""
+    """Whether a variable is a matrix for `Muon`: its path matches, and it has two axes."""
     return len(shape) == 2 and matches_any(path, patterns)
 
 
 def orthogonalised(matrix: Any, products: str = "float32") -> Any:
-    """A matrix with the same singular vectors and singular values of about 1: those of 0.01 to 1 times its norm end in [0.7, 1.2].
+    """A matrix with the same singular vectors and singular values near 1: values of 0.01 to 1 times its norm end in [0.7, 1.2].
 
     Args:
         matrix: a tensor, `(rows, columns)`.
-        products: the type of the products.
+        products: the dtype of the products.
 
     Returns:
-        A tensor of the shape and the type of the matrix; zeros for zeros.
+        A tensor of the shape and dtype of the matrix; zeros for zeros.
 
     Reference: Jordan et al., 2024; Bernstein and Newhouse, 2024, appendix A (https://arxiv.org/abs/2409.20325).
     """

@@ -1,4 +1,4 @@
-"""Rules by patterns of variable paths: which weights decay, at which rates they learn, and which of them are frozen."""
+"""Rules by patterns of variable paths: which weights decay, their learning rate multipliers, and which are frozen."""
 
 import math
 import re
@@ -38,7 +38,7 @@ def first_match(path, table, default):
 
 
 def check_patterns(name, patterns):
-    """Raise a ValueError, with the name of the argument, for anything but a list of regular expressions."""
+    """Raise a ValueError that names the argument, unless it is a list of regular expressions."""
     if isinstance(patterns, str):
         raise ValueError(f"{name} must be a list of regular expressions over variable paths; got the string {patterns!r}.")
     for pattern in patterns:
@@ -50,7 +50,7 @@ def check_patterns(name, patterns):
             ) from None
 
 
-# The heads that are newly initialised in fine-tuning; those of pretraining, and the pooler, are trained already.
+# The heads that fine-tuning initialises; the heads of pretraining and the pooler are trained already.
 _NEW_HEADS = tuple(LAYERS[head] for head in ("classification", "token_classification", "question_answering", "multiple_choice"))
 
 
@@ -59,20 +59,20 @@ def layer_rates(model: keras.Model | BertConfig, decay: float = 1.0, head: float
 
         Encoder-L: decay^(N − L)        Embedding-…: decay^N        Classification, …: head
 
-    Lower blocks are general and should change little. N is the number of blocks with separate weights, so the shared block of an
+    Lower blocks are more general and should change less. N is the number of blocks with separate weights, so the shared block of an
     ALBERT has one multiplier, 1.
 
     Args:
         model: a `BertModel` from one of the builders, or its `BertConfig`.
         decay: factor from a block to the one below, in (0, 1]; ELECTRA uses 0.8 to 0.9, ULMFiT 1 / 2.6.
-        head: factor of the last layer of a head for labels, tags or answers, above 0; `finetune` uses its setting `head_rate`.
+        head: factor for the last layer of a head for labels, tags or answers, above 0; `finetune` passes its setting `head_rate`.
 
     Returns:
         `{regular expression over variable paths: multiplier}`, for `AdamW(rate_multipliers=...)`. Variables without a pattern, such
-        as the pooler and the heads of pretraining, have 1; with `decay=1` and another `head` only the heads have a pattern.
+        as the pooler and the heads of pretraining, have 1; with `decay=1`, only heads have a pattern.
 
     Raises:
-        ValueError: the model has no config, or `decay` or `head` is out of its range.
+        ValueError: the model has no config, or `decay` or `head` is out of range.
 
     Example:
 
@@ -101,7 +101,7 @@ def layer_rates(model: keras.Model | BertConfig, decay: float = 1.0, head: float
     return {**rates, "(^|/)Embedding-": float(decay**num_blocks)}
 
 
-# How many numbers are frozen, and how many are trained.
+# The number of frozen and of trained parameters.
 Frozen = namedtuple("Frozen", ["frozen", "trained"])
 
 
@@ -115,7 +115,7 @@ def freeze(model: keras.Model, patterns: Sequence[str]) -> Frozen:
         patterns: a list of regular expressions over variable paths, such as "^Embedding-" or "^Encoder-[1-4]-".
 
     Returns:
-        A `Frozen`: how many numbers of the model are now frozen and how many are trained.
+        A `Frozen`: the number of frozen and of trained parameters.
 
     Raises:
         ValueError: a pattern is not a regular expression or matches no path, or the model has no weights.
@@ -136,7 +136,7 @@ def train_only(model: keras.Model, patterns: Sequence[str]) -> Frozen:
 
 
 def count_frozen(model):
-    """How many numbers of a model are frozen and how many are trained, a `Frozen`."""
+    """The number of frozen and of trained parameters of a model, a `Frozen`."""
     groups = (model.non_trainable_weights, model.trainable_weights)
     return Frozen(*(sum(math.prod(variable.shape) for variable in group) for group in groups))
 
@@ -145,7 +145,7 @@ def _check_found(name, model, patterns):
     check_patterns(name, patterns)
     paths = [variable.path for variable in model.weights]
     if not paths:
-        raise ValueError(f"{name} must have a model with weights, which must be built; {model.name} has none.")
+        raise ValueError(f"{name} must have a built model, with weights; {model.name} has none.")
     for pattern in patterns:
         if not any(matches_any(path, [pattern]) for path in paths):
             raise ValueError(f"every pattern of {name} must match a variable path, such as {paths[0]!r}; {pattern!r} matches none.")

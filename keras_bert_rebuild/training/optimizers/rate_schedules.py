@@ -1,4 +1,4 @@
-"""Learning rates that rise, stay and fall: as a function of steps, or of the progress of a run whose steps are not known yet."""
+"""Warmup-stable-decay learning rates, as a function of steps, or of the progress of a run whose number of steps is unknown."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-# How a rate falls: its fraction of the peak, from the fraction of the fall that is left, 1 at its beginning and 0 at its end.
+# Shapes of the decay: the fraction of the peak, given the remaining fraction of the decay, from 1 at its start to 0 at its end.
 SHAPES = {
     "linear": lambda left: left,
     "cosine": lambda left: (1.0 + ops.cos((1.0 - left) * math.pi)) / 2.0,
@@ -17,7 +17,7 @@ SHAPES = {
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class WarmupStableDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises linearly from 0 to its peak, stays there, and falls to 0: a trapezoid, if it falls linearly.
+    """A learning rate that rises linearly from 0 to its peak, is constant, and decays to 0: a trapezoid if the decay is linear.
 
         rate(t) = peak_rate · t / warmup_steps                                    for t < warmup_steps
         rate(t) = peak_rate                                                       for t ≤ total_steps − decay_steps
@@ -25,18 +25,18 @@ class WarmupStableDecay(keras.optimizers.schedules.LearningRateSchedule):
 
         shape(u) = u   or   (1 + cos(π (1 − u))) / 2   or   1 − √(1 − u)          "linear", "cosine", "one_minus_sqrt"
 
-    t counts the previous optimizer steps, as for `WarmupLinearDecay`. The rate before the fall does not depend on `total_steps`: a
-    run can be continued from any checkpoint before its fall, with one of its own.
+    t is the number of completed optimizer steps, as for `WarmupLinearDecay`. The learning rate before the decay does not depend on
+    `total_steps`: from any checkpoint before the decay, a run can be continued with a decay that starts there.
 
     Args:
-        peak_rate: rate after the warm-up.
-        warmup_steps: optimizer steps of rising rate; 0 to start at the peak.
-        decay_steps: optimizer steps of falling rate; `total_steps - warmup_steps` for a rate that does not stay.
-        total_steps: optimizer steps after which the rate is 0.
-        shape: how it falls, "linear", "cosine" or "one_minus_sqrt".
+        peak_rate: learning rate after the warm-up.
+        warmup_steps: warm-up steps; 0 to start at the peak.
+        decay_steps: steps of the decay; `total_steps - warmup_steps` for no constant part.
+        total_steps: optimizer steps after which the learning rate is 0.
+        shape: shape of the decay, "linear", "cosine" or "one_minus_sqrt".
 
     Raises:
-        ValueError: a negative rate, an unknown shape, or a total of less than 1 step or less than the sum of the others.
+        ValueError: the peak is negative, the shape is unknown, or the total is below 1 or below the sum of the other steps.
 
     Example:
 
@@ -72,22 +72,22 @@ class WarmupStableDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ProgressSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """The same, for a run that ends at a time: rates are a function of its progress, which is 0 at its beginning and 1 at its end.
+    """The same for a run with a time limit: the learning rate is a function of its progress, from 0 at its start to 1 at its end.
 
         progress(t) = begun + (1 − begun) · (t − from) / (until − from)
 
-    `begun`, `from` and `until` are a variable, which `correct` sets whenever the speed of the run tells that it will end at another
-    step than `until`. A correction changes how fast the progress grows and not the progress, so the rate has no jump. The variable
-    belongs to the optimizer, and so is in every checkpoint.
+    `begun`, `from` and `until` are a variable, which `correct` sets when the speed of the run shows that it will not end at step
+    `until`. A correction changes the slope of the progress, not its value, so the learning rate does not jump. The variable belongs
+    to the optimizer and is thus in every checkpoint.
 
     Args:
-        peak_rate: rate after the warm-up.
-        warmup_fraction, decay_fraction: fractions of the progress in which the rate rises and falls, together at most 1.
+        peak_rate: learning rate after the warm-up.
+        warmup_fraction, decay_fraction: fractions of the progress for warm-up and decay, together at most 1.
         shape: as for `WarmupStableDecay`.
-        expected_steps: the steps of the run, as long as nobody has corrected them.
+        expected_steps: number of steps of the run, until it is corrected.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: an argument is out of range.
 
     Example:
 
@@ -115,13 +115,13 @@ class ProgressSchedule(keras.optimizers.schedules.LearningRateSchedule):
         """`(3,)`: the step and the progress of the last correction, and the step at which the progress will be 1."""
 
     def add_variables(self, optimizer: Any) -> None:
-        """Keep the line in a variable of an optimizer, which calls this when it is built."""
+        """Store the correction in a variable of an optimizer, which calls this when it is built."""
         variable = optimizer.add_variable((3,), initializer="zeros", dtype="float32", name="progress")
         variable.assign(self.line)
         self.line = variable
 
     def correct(self, step: int, progress: float, last_step: int) -> None:
-        """From this step and its progress on, go straight to a progress of 1 at `last_step`."""
+        """From this step and its progress, let the progress grow linearly to 1 at `last_step`."""
         values = np.array([step, progress, last_step], "float32")
         if hasattr(self.line, "assign"):
             self.line.assign(values)
@@ -143,7 +143,7 @@ class ProgressSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def _rate(at, peak, warmup, decay, total, shape):
-    """The rate at a point of a run: `at`, `warmup`, `decay` and `total` are steps, or fractions of the run."""
+    """The learning rate at a point of a run: `at`, `warmup`, `decay` and `total` are steps, or fractions of the run."""
     at = ops.cast(at, "float32")
     left = ops.clip((total - at) / (decay or 1), 0.0, 1.0) if decay else ops.cast(at < total, "float32")
     return ops.where(at < warmup, peak * at / (warmup or 1), peak * SHAPES[shape](left))

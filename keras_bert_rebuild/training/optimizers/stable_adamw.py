@@ -1,4 +1,4 @@
-"""AdamW whose steps stay bounded where the second moment lags behind the gradient, by variable path."""
+"""AdamW whose updates stay bounded while the second moment lags behind the gradient."""
 
 from typing import Any
 
@@ -7,20 +7,20 @@ from keras import ops
 
 from keras_bert_rebuild.training.optimizers.by_path import ByPathOptimizer
 
-# Below the square of any epsilon in use, and above float32's smallest number: a gradient of 0 has the ratio 0 also without epsilon.
+# Below the square of any usual epsilon, and above float32's smallest number: a gradient of 0 has the ratio 0 even with epsilon 0.
 _TINY = 1e-36
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class StableAdamW(ByPathOptimizer):
-    """AdamW with AdaFactor's update clipping: each variable limits its own rate.
+    """AdamW with AdaFactor's update clipping, which limits the learning rate of each variable.
 
-        RMS = √(mean(g² / max(v / (1 − β₂ᵗ), ε²)))        over the numbers of the variable
+        RMS = √(mean(g² / max(v / (1 − β₂ᵗ), ε²)))        over the entries of the variable
         w ← w − rate / max(1, RMS) · ((m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε) + weight_decay · w)
 
-    with m and v of Adam, which have seen g already. RMS is about 1 as long as gradients are as large as they were. When they grow,
-    v lags behind, a step of Adam is too long, and the loss may spike; here the rate of this variable falls by as much for it.
-    Gradients need no clipping then, though `global_clipnorm` works. ModernBERT was trained with it, at β₂ = 0.98 and ε = 1e-6.
+    with Adam's m and v, which already include g. RMS is about 1 while gradients keep their size. When they grow suddenly, v lags
+    behind, Adam's steps are too long, and the loss may spike; here the learning rate of the variable is divided by RMS instead.
+    Gradients then need no clipping, though `global_clipnorm` works. ModernBERT was trained with it, at β₂ = 0.98 and ε = 1e-6.
 
     The arguments are those of `AdamW`.
 
@@ -44,7 +44,7 @@ class StableAdamW(ByPathOptimizer):
 
     def limited_rate(self, rate: Any, gradient: Any, velocity: Any, correction: Any) -> Any:
         smallest = max(self.epsilon**2, _TINY)
-        # The correction is a scalar: multiplied by it, the mean needs no array of its own for v / (1 − β₂ᵗ).
+        # The correction is a scalar: multiplying the mean by it avoids an array for v / (1 − β₂ᵗ).
         squares = ops.square(correction)
         ratio = ops.square(gradient) / ops.maximum(velocity, smallest * squares)
         return rate / ops.maximum(ops.sqrt(ops.mean(ratio) * squares), 1.0)

@@ -8,27 +8,27 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises linearly from 0 to its peak and falls linearly to `end_rate`, without a jump.
+    """A learning rate that rises linearly from 0 to its peak and decays linearly to `end_rate`, without a jump.
 
         rate(t) = peak_rate · t / warmup_steps                                                           for t < warmup_steps
         rate(t) = end_rate + (peak_rate − end_rate) · (total_steps − t) / (total_steps − warmup_steps)   after
         rate(t) = end_rate                                                                               for t ≥ total_steps
 
-    t counts the previous optimizer steps, so with a warm-up the first step has rate 0, as in google-research/bert and in
-    transformers. `AdamW` and `Lamb` of this package pass optimizer steps also with gradient accumulation; Keras's optimizers pass
-    batches, so there the lengths must be multiplied by `gradient_accumulation_steps`.
+    t is the number of completed optimizer steps, so with a warm-up the first step has a learning rate of 0, as in
+    google-research/bert and in transformers. `AdamW` and `Lamb` of this package pass optimizer steps even with gradient
+    accumulation; Keras's optimizers pass batches, so there all lengths must be multiplied by `gradient_accumulation_steps`.
 
-    google-research/bert counts the fall from step 0 and jumps down at the end of the warm-up by `peak_rate · warmup_steps /
-    total_steps`; `AdamWarmup` does the same. Here, as in transformers' linear schedule, the fall begins at the peak.
+    google-research/bert counts the decay from step 0, so that the learning rate drops by `peak_rate · warmup_steps / total_steps`
+    at the end of the warm-up; `AdamWarmup` does the same. Here, as in transformers' linear schedule, the decay starts at the peak.
 
     Args:
-        peak_rate: rate at the end of the warm-up.
-        warmup_steps: optimizer steps, not epochs, of rising rate; 0 to start at the peak.
-        total_steps: optimizer steps after which the rate stays at `end_rate`.
-        end_rate: rate at the end.
+        peak_rate: learning rate at the end of the warm-up.
+        warmup_steps: warm-up in optimizer steps, not epochs; 0 to start at the peak.
+        total_steps: optimizer steps after which the learning rate is `end_rate`.
+        end_rate: final learning rate.
 
     Raises:
-        ValueError: a negative rate, or a `warmup_steps` that is negative or above `total_steps`, which is at least 1.
+        ValueError: a learning rate is negative, `warmup_steps` is negative or above `total_steps`, or that is below 1.
 
     Example:
 
@@ -71,7 +71,7 @@ def calc_train_steps(num_example: int, batch_size: int, epochs: int, warmup_prop
     """The total number of steps and the number of warm-up steps.
 
     Args:
-        num_example: examples in an epoch; a last batch that is not full counts as a step.
+        num_example: examples per epoch; an incomplete last batch counts as a step.
         batch_size: examples per step.
         epochs: number of epochs.
         warmup_proportion: fraction of the steps, in [0, 1], during which the learning rate rises.

@@ -1,7 +1,7 @@
 """Optimizers that clip, accumulate and apply the gradient of the whole batch, also across replicas.
 
-On the replicas of a TensorFlow strategy, Keras's optimizers clip and accumulate the gradient of each replica, then sum them. That
-is not the clipped gradient of the batch.
+Under a TensorFlow strategy, Keras's optimizers clip and accumulate the gradient of each replica and then sum them, which is not the
+clipped gradient of the batch.
 """
 
 import keras
@@ -9,15 +9,15 @@ from keras import ops
 
 from keras_bert_rebuild import kernels
 
-# Arguments that Keras's optimizers apply to the gradient of a replica.
+# Arguments that Keras's optimizers apply to the gradient of each replica.
 _PER_REPLICA = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps")
 
 
 def dense_gradients(gradients):
-    """Gradients as arrays of the shapes of their variables; None for a variable without a gradient stays None.
+    """Gradients as dense arrays in the shapes of their variables; None, for variables without a gradient, stays None.
 
-    The gradient of a TensorFlow lookup (`tf.IndexedSlices`) contains a row once for each time it was looked up. Keras squares these
-    parts for the second moment and for clipping norms, instead of their sum.
+    The gradient of a TensorFlow lookup (`tf.IndexedSlices`) has a row for each time that a row was looked up. For second moments
+    and norms, Keras would square these rows separately instead of their sum.
     """
     return [ops.add(gradient, 0.0) if hasattr(gradient, "dense_shape") else gradient for gradient in gradients]
 
@@ -29,13 +29,13 @@ class OfWholeBatch:
         super().apply(kernels.sum_over_replicas(dense_gradients(grads)), trainable_variables)
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
-        """Called by Keras's TensorFlow optimizers to sum over replicas after clipping; here they are summed already."""
+        """Called by Keras's TensorFlow optimizers to sum over replicas after clipping; the gradients are summed already."""
         return grads_and_vars
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Keras's optimizer, but a step is skipped if the gradient of any replica is not finite; Keras checks only the first replica.
+    """Keras's loss scaling, but it skips a step if any replica has a non-finite gradient; Keras checks only the first replica.
 
     Arguments are those of `keras.optimizers.LossScaleOptimizer`.
     """
@@ -46,14 +46,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
 
 def of_whole_batch(optimizer, scales_loss=False):
-    """The optimizer to compile a model with, so that replicas apply the gradient of the whole batch; on one device, itself.
+    """An optimizer with which all replicas apply the gradient of the whole batch; on one device, the given one.
 
     Args:
-        optimizer: one of this library, one of Keras that neither clips nor accumulates, or one of these with loss scaling.
+        optimizer: an optimizer of this library, one of Keras's that neither clips nor accumulates, or one of these with loss
+            scaling.
         scales_loss: whether Keras would scale the loss, as for models in mixed float16.
 
     Raises:
-        ValueError: an optimizer of Keras clips or accumulates on each replica.
+        ValueError: one of Keras's optimizers would clip or accumulate on each replica.
     """
     if kernels.replica_count() == 1:
         return optimizer

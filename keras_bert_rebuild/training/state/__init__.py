@@ -1,1 +1,1 @@
-"""Everything that a training changes, and its checkpoints."""
+"""The state of a training and its checkpoints."""

@@ -8,7 +8,7 @@ import keras
 
 from keras_bert_rebuild.training.distributed.hosts import gathered
 
-# Batches from one look at the device, or at the other hosts, to the next: the host waits there for all steps before.
+# Batches between two reads from the device, or exchanges with other hosts; each waits for all previous steps.
 LOOK_STEPS = 32
 
 
@@ -16,7 +16,7 @@ class CountedCallback(keras.callbacks.Callback):
     """Counts the batches that a model was trained on, across epochs, calls of `fit` and restarts.
 
     Args:
-        initial_step: number of batches trained before, by earlier processes.
+        initial_step: number of batches trained by earlier processes.
     """
 
     def __init__(self, initial_step: int = 0) -> None:
@@ -33,10 +33,10 @@ class CountedCallback(keras.callbacks.Callback):
         self._begin = batch
 
     def count(self, batch: int) -> range:
-        """Count the batches of an execution, of which Keras passes the index of the last.
+        """Count the batches of an execution; Keras passes the index of the last one.
 
         Returns:
-            The steps, as a range: the first trained batch is step 1. One step, or `steps_per_execution`.
+            A range of steps, counted from 1 for the first trained batch: one step, or `steps_per_execution`.
         """
         planned = (self.params or {}).get("steps")
         if planned is not None:  # Keras counts the last execution of an epoch in full, even if it had fewer batches
@@ -46,17 +46,17 @@ class CountedCallback(keras.callbacks.Callback):
 
 
 def is_finite(logs):
-    """Whether the loss in the logs is finite, which waits for the device if it is there; True without logs."""
+    """Whether the loss in the logs is finite; waits for the device if the loss is there. True without logs."""
     return math.isfinite(float((logs or {}).get("loss", 0.0)))
 
 
 def passes_multiple(steps, every):
-    """Whether a range of steps has a multiple of a number."""
+    """Whether a range of steps contains a multiple of a number."""
     return steps[-1] // every > (steps[0] - 1) // every
 
 
 def at_least_one(every_steps):
-    """The number of batches between two looks.
+    """The number of batches between two checks.
 
     Raises:
         ValueError: it is less than 1.
@@ -67,11 +67,10 @@ def at_least_one(every_steps):
 
 
 class StopOnSignal(keras.callbacks.Callback):
-    """Finishes the current batch when a signal comes, then stops; `SaveCheckpoints`, in any order, then writes a checkpoint.
+    """Stops training on a signal, after the current batch; `SaveCheckpoints`, in any order, then writes a checkpoint.
 
-    A second signal has its usual effect. The handlers are installed when training begins and restored when it ends or the first
-    signal comes. As a context, it has them installed throughout, across several calls of `fit`, and restores them also after an
-    error:
+    A second signal has its usual effect. The handlers are installed when training begins, and restored when it ends or the first
+    signal arrives. Used as a context, they stay installed across several calls of `fit`, and are restored even after an error:
 
         with StopOnSignal() as stop:
             model.fit(batches, callbacks=[SaveCheckpoints(folder, every_steps=1000), stop])
@@ -90,7 +89,7 @@ class StopOnSignal(keras.callbacks.Callback):
         super().__init__()
         self.signals = tuple(signals)
         self.received = None
-        """The signal that stopped the training, a `signal.Signals`; None if none came."""
+        """The signal that stopped the training, a `signal.Signals`; None without one."""
         self._former = {}
         self._is_context = False
         self._trained = None
@@ -114,7 +113,7 @@ class StopOnSignal(keras.callbacks.Callback):
             self._install()
 
     def on_train_batch_end(self, batch, logs=None):
-        # `fit` resets this when it begins, and another callback may do so.
+        # `fit` resets this at its start, and other callbacks may reset it.
         if self.received is not None:
             self._trained.stop_training = True
 
@@ -127,10 +126,10 @@ class StopOnSignal(keras.callbacks.Callback):
             self.restore()
 
     def restore(self):
-        """Restore the former handlers."""
+        """Restore the previous handlers."""
         former, self._former = self._former, {}
         for number, handler in former.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not one of Python's
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None for a handler that Python did not install
 
     def _install(self):
         self.restore()
@@ -145,14 +144,14 @@ class StopOnSignal(keras.callbacks.Callback):
 
 
 class StopTogether(StopOnSignal):
-    """`StopOnSignal` for several hosts: every few batches and at the end of an epoch they exchange whether a signal came.
+    """`StopOnSignal` for several hosts, which exchange every few batches and at the end of an epoch whether a signal arrived.
 
-    If a host stopped alone, the others would wait for it within a step. `received` is the same on all hosts. An exchange waits for
-    all steps before it, so there is none after the other batches.
+    If one host stopped alone, the others would wait for it within a step. `received` is the same on all hosts. Exchanges are rare,
+    since each waits for all previous steps.
 
     Args:
-        signals: those that stop the training.
-        every_steps: batches, or executions of several, from one exchange to the next; the same number on all hosts.
+        signals: the signals that stop the training.
+        every_steps: batches, or executions of several, between two exchanges; the same number on all hosts.
 
     Raises:
         ValueError: `every_steps` is less than 1.
@@ -174,7 +173,7 @@ class StopTogether(StopOnSignal):
         super().on_test_batch_end(batch, logs)
 
     def on_epoch_end(self, epoch, logs=None):
-        if self.received is None:  # else all hosts know
+        if self.received is None:  # otherwise all hosts know already
             self._exchange()
         super().on_train_batch_end(epoch, logs)
 

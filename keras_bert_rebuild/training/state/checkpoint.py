@@ -1,4 +1,4 @@
-"""One checkpoint: its arrays, written one at a time, its facts, and whether it is intact."""
+"""One checkpoint: its arrays, which are written one at a time, its facts, and the check that it is intact."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ ARRAYS, FACTS = "state.safetensors", "facts.json"
 # The keys of `facts.json`, besides the sha256 of their values.
 _KEYS = ("step", "score", "sha256", "facts", "versions")
 
-# Folders have their step in their name, unless they were renamed.
+# The names of folders contain their step, unless they were renamed.
 _STEP = re.compile(r"\.?step-(\d+)\b")
 
 
@@ -31,7 +31,7 @@ class Checkpoint:
     """A checkpoint on disk.
 
     Args:
-        path: its folder.
+        path: the folder of the checkpoint.
     """
 
     def __init__(self, path):
@@ -49,12 +49,12 @@ class Checkpoint:
 
     @property
     def facts(self):
-        """What was saved besides the arrays, such as the position in the data."""
+        """The values saved besides the arrays, such as the position in the data."""
         return self._facts["facts"]
 
     @property
     def versions(self):
-        """The backend and versions that wrote it."""
+        """The backend and package versions that wrote it."""
         return self._facts["versions"]
 
     @property
@@ -63,7 +63,7 @@ class Checkpoint:
         return self._facts["sha256"]
 
     def arrays(self):
-        """Its arrays by name, read from disk one by one: a source for `write_state`."""
+        """Its arrays by name, read from disk one at a time: a source for `write_state`."""
         return SafetensorsFiles(self.path / ARRAYS)
 
     @cached_property
@@ -82,7 +82,7 @@ class Checkpoint:
 
 
 def read_checkpoint(path):
-    """The checkpoint in a folder, if it is undamaged.
+    """Read and verify the checkpoint in a folder.
 
     Raises:
         ValueError: a file is missing or its checksum differs.
@@ -126,7 +126,7 @@ def _digest(facts):
 
 def _versions():
     backend = keras.config.backend()
-    names = ("keras", "numpy", backend)  # all of them imported by Keras
+    names = ("keras", "numpy", backend)  # all of them have been imported by Keras
     versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
     return {"backend": backend, "keras_bert_rebuild": __version__} | versions
 
@@ -135,9 +135,9 @@ _WORDS = {name: word for word, name in DTYPES.items()}
 
 
 def write_arrays(file, source):
-    """Write all arrays of a source, with one array in memory at a time.
+    """Write all arrays of a source as safetensors, with one array in memory at a time.
 
-    The writer of the safetensors library needs all of them at once.
+    The safetensors library would need all of them at once.
 
     Args:
         file: a binary file that is open for writing.

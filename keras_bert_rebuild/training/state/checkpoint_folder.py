@@ -16,17 +16,18 @@ from keras_bert_rebuild.files.locked import BusyError, acquire, release
 from keras_bert_rebuild.training.state.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_arrays, write_facts
 from keras_bert_rebuild.training.state.train_state import ArraySource
 
-# A checkpoint, and a replaced one, which is valid until its successor exists.
+# Names of a checkpoint, and of a replaced one, which is valid until its successor exists.
 _NAME = re.compile(r"step-(\d{8,})|\.step-(\d{8,})\.replaced")
 
 
 class CheckpointFolder:
-    """The checkpoints of a training by step: the newest ones and the best.
+    """The newest checkpoints of a training and the best one.
 
     A checkpoint is a folder `step-00001234` with `state.safetensors` and `facts.json`. It is written under a temporary name in the
-    same folder, synced to disk and renamed; only then are others deleted, again by a rename. So a kill or a loss of power at any
-    moment leaves every checkpoint intact. Partial files of a killed process are removed when the next one first saves. A process
-    that has saved to a folder owns it until it ends; another process that saves there gets an error. Reading changes nothing.
+    same folder, synced to disk and renamed; only then are others deleted, again by renaming first. A kill or a power failure at any
+    moment therefore leaves every checkpoint intact. Partial files of a killed process are removed at the first save of the next
+    one. A process that has saved to a folder locks it until it ends: saving from another process is an error. Reading changes
+    nothing.
 
     Args:
         path: the folder; it is created when something is saved.
@@ -64,9 +65,9 @@ class CheckpointFolder:
             The `Checkpoint`.
 
         Raises:
-            OSError: it cannot be written, for example because the disk is full, or another process saves to the folder. All other
+            OSError: it cannot be written, for example because the disk is full or another process saves to the folder. All other
                 checkpoints are unchanged.
-            ValueError: there is an intact checkpoint of a later step, or an argument cannot be written.
+            ValueError: there is an intact checkpoint of a later step, or an argument cannot be saved.
         """
         source = ArraySource(arrays) if isinstance(arrays, dict) else arrays
         folder = self.path / f"step-{step:08d}"
@@ -87,7 +88,7 @@ class CheckpointFolder:
         return Checkpoint(folder)
 
     def claim(self, step: int) -> None:
-        """Own the folder, and remove what killed processes left, as the first `save` does.
+        """Lock the folder and remove partial files of killed processes, as the first `save` does.
 
         Args:
             step: number of batches trained so far.
@@ -102,7 +103,7 @@ class CheckpointFolder:
 
     @contextlib.contextmanager
     def _described(self, step):
-        """Say of an error of the system which checkpoint was not written."""
+        """Add to an error of the system which checkpoint was not written."""
         try:
             yield
         except BusyError:
@@ -119,7 +120,7 @@ class CheckpointFolder:
         """
         folder = self._folders().get(step)
         if folder is None:
-            raise ValueError(f"expected a checkpoint of step {step} in {self.path}; it has those of {self.steps()}.")
+            raise ValueError(f"expected a checkpoint of step {step} in {self.path}; it has the steps {self.steps()}.")
         checkpoint = Checkpoint(folder)
         write_facts(folder, step, checkpoint.sha256, checkpoint.facts, score)
 
@@ -133,7 +134,7 @@ class CheckpointFolder:
         return self._first_intact([folders[step] for step in sorted(folders, reverse=True)])
 
     def best(self) -> Checkpoint | None:
-        """The intact checkpoint with the lowest score, the newest of several, or None if none has a score.
+        """The intact checkpoint with the lowest score, the newest of equal ones; None if none has a score.
 
         Raises:
             ValueError: all checkpoints with a score are damaged.
@@ -215,7 +216,7 @@ class CheckpointFolder:
         later = [folders[number] for number in sorted(folders, reverse=True) if number > step]
         intact = [folder for folder in later if _is_intact(folder)]
         if intact:
-            raise ValueError(f"expected a step after that of {intact[0]}, the newest checkpoint; got step {step} to save.")
+            raise ValueError(f"expected a step after the newest checkpoint, {intact[0]}; got step {step} to save.")
         for folder in later:
             self._delete(folder)
         self._cleaned = True

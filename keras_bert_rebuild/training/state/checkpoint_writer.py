@@ -1,4 +1,4 @@
-"""Writes checkpoints where the training stands, or in a thread beside it from a copy of the state."""
+"""Writes checkpoints synchronously, or in a background thread from a copy of the state."""
 
 import threading
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from keras_bert_rebuild.training.state.train_state import CopiedState, FiniteSta
 
 
 class SpoiledStateError(FloatingPointError):
-    """A state has a number that is not finite."""
+    """A state contains NaN or infinity."""
 
     step: int
     """The step of the state, number of trained batches."""
@@ -18,13 +18,13 @@ class SpoiledStateError(FloatingPointError):
 class CheckpointWriter:
     """Writes the state of a model to a folder of checkpoints.
 
-    In the background, the state is copied and a thread writes the copy, as atomically as without a thread: a kill before its rename
-    leaves the checkpoint before. There is one thread at a time; a save waits for the one before. What goes wrong in it is raised by
-    the next call of `save`, `check` or `wait`.
+    In the background, the state is copied and a thread writes the copy, as atomically as without a thread: a kill before the final
+    rename leaves the previous checkpoint. There is one thread at a time; a save waits for the previous one. Errors in the thread
+    are raised by the next call of `save`, `check` or `wait`.
 
     Args:
         folder: a `CheckpointFolder`.
-        background: whether a thread writes. It costs the memory of a `CopiedState` until it is written.
+        background: whether a thread writes. This needs the memory of a `CopiedState` until it is written.
     """
 
     def __init__(self, folder: CheckpointFolder, background: bool = False) -> None:
@@ -34,11 +34,11 @@ class CheckpointWriter:
         self._error: BaseException | None = None
 
     def save(self, step: int, model: Any, facts: Mapping[str, Any] | None = None, score: float | None = None) -> None:
-        """Write the state of a model, or copy it and begin to write the copy; see `CheckpointFolder.save`.
+        """Write the state of a model, or copy it and start writing the copy; see `CheckpointFolder.save`.
 
         Raises:
-            OSError: this checkpoint, or the one before it, cannot be written.
-            SpoiledStateError: the state of this checkpoint, or of the one before, has a number that is not finite.
+            OSError: this checkpoint, or the previous one, cannot be written.
+            SpoiledStateError: the state of this checkpoint, or of the previous one, contains NaN or infinity.
             ValueError: as for `CheckpointFolder.save`.
         """
         self.wait()
@@ -54,12 +54,12 @@ class CheckpointWriter:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what went wrong in a thread that has ended; do not wait for one."""
+        """Raise the error of a thread that has ended, if any, without waiting."""
         if self._thread is None or not self._thread.is_alive():
             self.wait()
 
     def wait(self) -> None:
-        """Wait until nothing is being written, and raise what went wrong."""
+        """Wait until nothing is being written, and raise the error of the thread, if any."""
         self.join()
         error, self._error = self._error, None
         if error is not None:
@@ -74,7 +74,7 @@ class CheckpointWriter:
     def _run(self, *arguments):
         try:
             self._write(*arguments)
-        except BaseException as error:  # whoever waits decides
+        except BaseException as error:  # raised by the next call
             self._error = error
 
     def _write(self, step, state, facts, score):

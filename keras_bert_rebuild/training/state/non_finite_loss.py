@@ -14,23 +14,23 @@ from keras_bert_rebuild.training.state.callbacks import LOOK_STEPS, CountedCallb
 class StopOnNonFiniteLoss(CountedCallback):
     """Stops training after a batch whose loss is not finite, and saves that batch.
 
-    The losses of all batches are retained as they come, scalars on the device, and looked at together: the host waits for the
-    device every `every_steps` batches and at the end of an epoch only. So up to `every_steps` - 1 more batches may be trained on,
-    but the step that is named is always the first whose loss was not finite: Keras's loss is the mean over the epoch so far, which
-    stays non-finite after one batch.
+    The losses of all batches are retained as scalars on the device and checked together: the host waits for the device only every
+    `every_steps` batches and at the end of an epoch. Up to `every_steps` - 1 more batches may therefore be trained on, but the
+    reported step is always the first whose loss was not finite. (Keras's loss is the mean over the epoch so far, which stays
+    non-finite after one such batch.)
 
-    `problem` is then a sentence with the step and the file, which is also a warning. Another callback `SaveCheckpoints`, in any
-    order, stops writing. With `steps_per_execution` Keras reports only the last batch of an execution: then all of its batches are
+    `problem` is then a sentence with the step and the file, which is also issued as a warning. A `SaveCheckpoints` callback, in any
+    order, stops writing. With `steps_per_execution`, Keras reports only the last batch of an execution: then all its batches are
     saved.
 
     The file `non-finite-step-00001234.npz`, or `non-finite-steps-00001231-to-00001234.npz`, has an array for every leaf of a batch,
     `step-00001234/0/1` for the second of the inputs.
 
     Args:
-        folder: the folder of the file; it is created when needed.
-        batch_of: a function of the step, 1 for the first trained batch, that returns its batch; None to save none.
+        folder: the folder for the file; it is created if needed.
+        batch_of: a function that returns the batch of a step, counted from 1; None to save no batches.
         initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
-        every_steps: it looks after the multiples of this number of batches; 1 for every batch.
+        every_steps: losses are checked after multiples of this number of batches; 1 for every batch.
 
     Raises:
         ValueError: `every_steps` is less than 1.
@@ -44,7 +44,7 @@ class StopOnNonFiniteLoss(CountedCallback):
         self.batch_of = batch_of
         self.every_steps = at_least_one(every_steps)
         self.problem = None
-        self._losses = []  # pairs of the steps of an execution and their loss, since the last look
+        self._losses = []  # pairs of the steps of an execution and their loss, since the last check
 
     def on_train_batch_end(self, batch, logs=None):
         steps = self.count(batch)
@@ -55,13 +55,13 @@ class StopOnNonFiniteLoss(CountedCallback):
             self._look()
 
     def on_test_begin(self, logs=None):
-        self._look()  # not after the validation: it is wasted on such weights
+        self._look()  # before the validation, which such weights would waste
 
     def on_epoch_end(self, epoch, logs=None):
         self._look()
 
     def _look(self):
-        """Stop if a loss since the last look is not finite."""
+        """Stop if a loss since the last check is not finite."""
         losses, self._losses = self._losses, []
         for steps, loss in losses:
             loss = float(loss)

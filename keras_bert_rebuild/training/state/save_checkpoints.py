@@ -14,30 +14,31 @@ from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter
 
 
 class SaveCheckpoints(CountedCallback):
-    """Writes the whole state of a training to a folder, at regular intervals, when training stops and at its end.
+    """Saves the whole state of a training to a folder: at regular intervals, when training is stopped, and at its end.
 
-    Weights after a loss that is not finite are never written, nor is a state with a number that is not finite: then training is
-    stopped, and `problem` is the reason. The order of callbacks does not matter. The loss is read when a checkpoint is due
-    and at the end of an epoch only.
+    Weights after a non-finite loss are never saved, nor is a state that contains NaN or infinity: training then stops, and
+    `problem` is the reason. The order of callbacks does not matter. The loss is read only when a checkpoint is due and at the end
+    of an epoch.
 
     Args:
         folder: a `CheckpointFolder`, or the path of one.
-        every_steps: batches between two checkpoints; None for no such rule. With `steps_per_execution`, the next execution's end.
-        every_seconds: seconds between the end of a checkpoint and the start of the next; None for no such rule.
+        every_steps: batches between two checkpoints; with `steps_per_execution`, rounded up to the end of an execution. None to
+            not save by steps.
+        every_seconds: seconds between the end of a checkpoint and the start of the next; None to not save by time.
         position: a function of the step that returns a value that JSON can encode, for `Checkpoint.facts`; None for an empty
             dictionary.
         score: a function of the step and Keras's logs that returns the score of the current weights, lower is better, or None. It
-            is called at every checkpoint and at the end of every epoch, when the logs include the validation losses; an epoch
+            is called at every checkpoint, and at the end of every epoch, when the logs include the validation losses; an epoch
             with a score is saved.
         initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
-        background: whether a thread writes a copy of the state while the training goes on, at the cost of the memory of the whole
-            state once more (12 bytes a parameter with AdamW). An error of the writer ends the training after one of the next
-            batches, with the same sentence; at the end of the training the writer is waited for.
+        background: whether a thread writes a copy of the state while training continues, which needs memory for the whole state
+            once more (12 bytes per parameter with AdamW). An error of the writer ends the training within the next batches, with
+            the same sentence; training does not end before the writer has finished.
 
     Example: `SaveCheckpoints("run/checkpoints", every_steps=1000, score=lambda step, logs: logs.get("val_loss"))`.
 
     Raises:
-        ValueError: `every_steps` or `every_seconds` is out of its range.
+        ValueError: `every_steps` or `every_seconds` is out of range.
     """
 
     reads_logs_itself = True  # see `DeviceLogs`
@@ -72,13 +73,13 @@ class SaveCheckpoints(CountedCallback):
 
     def on_train_batch_end(self, batch, logs=None):
         steps = self.count(batch)
-        self._logs = logs  # of the last batch; only a save reads them
+        self._logs = logs  # the logs of the last batch, which only a save reads
         self._check_writer()
         if self._is_due(steps) or self.trained.stop_training:
             self._save(logs)
 
     def on_test_begin(self, logs=None):
-        # A signal that came just after the end of a batch: its sender may not wait for the validation.
+        # A signal arrived just after the end of a batch: its sender may not wait for the validation.
         if self.trained.stop_training:
             self._save(logs)
 
@@ -87,7 +88,7 @@ class SaveCheckpoints(CountedCallback):
             return
         score = self.score(self.step, logs or {})
         is_last = epoch + 1 >= (self.params or {}).get("epochs", math.inf)
-        # Keras's `use_ema` replaces the weights by the averages before `on_train_end`: any epoch may be the last.
+        # Any epoch may be the last, and Keras's `use_ema` replaces the weights by the averages before `on_train_end`.
         if score is not None or is_last or self.trained.stop_training or self._is_overwritten():
             was_saved = self.step == self.saved_step
             self._save(logs, score)

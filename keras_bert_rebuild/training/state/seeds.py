@@ -14,9 +14,8 @@ def seed_generators(model):
         model: a Keras model.
 
     Returns:
-        A list of `(name, generator)`: the names of the layers from the outermost to the owner, and the attribute, as in
-        `Encoder-1-MultiHeadSelfAttention/dropout/seed_generator`. A nested model adds nothing to the name, as it adds nothing to
-        the path of a weight.
+        A list of `(name, generator)`. A name has the layers from the outermost to the owner, and the attribute, as in
+        `Encoder-1-MultiHeadSelfAttention/dropout/seed_generator`. As in the paths of weights, nested models are left out.
     """
     found, seen = [], {id(model)}
     waiting = [("", model)]
@@ -36,7 +35,7 @@ def seed_generators(model):
 
 
 def _attributes(owner):
-    """The layers and seed generators of an object, also in lists and dictionaries, each with its attribute."""
+    """The layers and seed generators of an object, also those in lists and dictionaries, each with its attribute."""
     layers = owner.layers if isinstance(owner, keras.Model) else []
     yield from (("layers", layer) for layer in layers)
     # Public attributes first: Keras also has a list of the same generators under a private name.
@@ -53,11 +52,11 @@ def _items(value, depth):
 
 
 class TorchStepSeeds(CountedCallback):
-    """Seeds torch's random numbers before every batch with a seed and the number of the step.
+    """Reseeds torch's random numbers before every batch from a seed and the number of the step.
 
-    On torch, Keras's dropout uses the generator of the process unless its layer has a seed. That generator is also used for other
-    things, such as at the start of every epoch, so that saving its state would not make a training reproducible; with this callback
-    it need not be saved. On other backends, where the seeds of the layers are part of the state, it does nothing.
+    On torch, Keras's dropout uses the generator of the process unless its layer has a seed. Other code uses that generator too, for
+    example at the start of every epoch, so saving its state would not make a training reproducible; with this callback it need not
+    be saved. On other backends, where the seeds of the layers are part of the state, it does nothing.
 
     Args:
         seed: a whole number of at least 0.

@@ -1,12 +1,12 @@
-"""Everything that a training changes, under names that are the same in every process and on every backend.
+"""The state of a training, under names that are the same in every process and on every backend.
 
     weights/<path of the variable>                      Encoder-1-FeedForward/intermediate/kernel
     optimizer/<path of the weight>/<kind of state>      .../kernel/momentum, /velocity, /average_offset, /gradient_accumulator
     optimizer/<name>                                    optimizer/iteration, optimizer/learning_rate
     seeds/<names of the layers>/<attribute>             seeds/Encoder-1-MultiHeadSelfAttention/dropout/seed_generator
 
-Keras's own paths are unsuitable for the last three: that of an optimizer begins with a name that is numbered at every build, and
-that of a seed, `seed_generator_7/seed_generator_state`, does not name its owner.
+Keras's own paths are unsuitable for the last three: those of an optimizer begin with a name that depends on how many were created,
+and those of a seed, such as `seed_generator_7/seed_generator_state`, do not name the owner.
 """
 
 import re
@@ -49,7 +49,7 @@ class TrainState:
         return tuple(self.variables[name].shape)
 
     def dtype(self, name):
-        """The type of an entry in a file, NumPy's name of it."""
+        """The dtype of an entry in a file, a NumPy name."""
         return _stored_dtype(self.variables[name])
 
     def read(self, name):
@@ -66,7 +66,7 @@ class TrainState:
 
 
 class FiniteState(TrainState):
-    """The state of a model, which must be finite: a gradient may produce weights that are not, although the loss was finite.
+    """The state of a model, checked to be finite: a gradient may produce non-finite weights although the loss was finite.
 
     Args:
         model: a compiled model. Its optimizer is built if it was not.
@@ -83,35 +83,35 @@ class FiniteState(TrainState):
         """
         array = super().read(name)
         if not all_finite(array):
-            raise FloatingPointError(f"{name} holds numbers that are not finite")
+            raise FloatingPointError(f"{name} contains NaN or infinity")
         return array
 
 
 class CopiedState(FiniteState):
-    """The finite state of a model as it was when this was made: a thread may read it while the training goes on.
+    """A copy of the state of a model, checked to be finite, which a thread can read while training continues.
 
-    The copies stay on their devices, at the cost of the memory of the whole state once more: 12 bytes a parameter with AdamW, and 4
-    more for averages or accumulated gradients, divided as the variables are. They are released as they are read. On several hosts
+    The copies are on the devices of the variables and need memory for the whole state once more: 12 bytes per parameter with AdamW,
+    4 more with averages or accumulated gradients, sharded as the variables are. Each is released once it is read. On several hosts
     the copies are whole arrays in the memory of each host, since all hosts must gather them together.
 
     Args:
         model: a compiled model. Its optimizer is built if it was not.
 
     Raises:
-        FloatingPointError: on several hosts, an entry has a number that is not finite; on one host `read` says so.
+        FloatingPointError: on several hosts, an entry contains NaN or infinity; on one host, `read` raises this.
         ValueError: the model is not compiled.
     """
 
     def __init__(self, model):
         super().__init__(model)
         self._on_host = host_count() > 1
-        if self._on_host:  # checked here, where all hosts find the same number: none waits for another that has stopped
+        if self._on_host:  # checked here, where all hosts find the same values: none waits for another that has stopped
             self._copies = {name: np.array(super(CopiedState, self).read(name)) for name in self.names}
         else:
             self._copies = {name: keras.ops.copy(variable.value) for name, variable in self.variables.items()}
 
     def read(self, name):
-        """An entry as it was, copied to the host; each can be read once.
+        """A copied entry, moved to the host; each can be read once.
 
         Raises:
             FloatingPointError: it has a number that is not finite.
@@ -162,36 +162,36 @@ def state_variables(model):
 
 
 def read_state(model):
-    """A copy of everything that training changes.
+    """A copy of the state of a training.
 
     Args:
         model: a compiled model.
 
     Returns:
-        A dictionary from name to array: weights, the variables of the optimizer, the seeds of dropout. Whole numbers are int64.
+        A dictionary from name to array: weights, optimizer variables, seeds of dropout. Integers are int64.
     """
     state = TrainState(model)
     return {name: state.read(name) for name in state.names}
 
 
 def write_state(model, arrays):
-    """Restore the state of a compiled model, read from one like it in any process and on any backend.
+    """Restore the state of a compiled model from that of an equal one, from any process and backend.
 
     Args:
         model: a compiled model.
-        arrays: a dictionary as from `read_state`, or a source with `names`, `shape(name)`, `dtype(name)` and `read(name)`, such as
+        arrays: a dictionary from `read_state`, or a source with `names`, `shape(name)`, `dtype(name)` and `read(name)`, such as
             `Checkpoint.arrays()`, which is read one array at a time.
 
     Raises:
-        ValueError: arrays are missing, unknown, or of another shape or type; the error lists all, and the model is unchanged.
+        ValueError: arrays are missing, unknown, or of another shape or dtype; the error lists all, and the model is unchanged.
     """
     source = ArraySource(arrays) if isinstance(arrays, dict) else arrays
     variables, names = state_variables(model), set(source.names)
     problems = [f"{name}: missing" for name in variables if name not in names]
-    problems += [f"{name}: nothing in the model takes it" for name in sorted(names) if name not in variables]
+    problems += [f"{name}: unknown to the model" for name in sorted(names) if name not in variables]
     problems += [f"{name}: {why}" for name, v in variables.items() if name in names and (why := _misfit(name, v, source))]
     if problems:
-        raise ValueError("the state does not fit the model:\n  " + "\n  ".join(problems))
+        raise ValueError("the state does not match the model:\n  " + "\n  ".join(problems))
     for name, variable in variables.items():
         array = source.read(name)
         if np.issubdtype(array.dtype, np.integer):
@@ -202,7 +202,7 @@ def write_state(model, arrays):
 
 
 class ArraySource:
-    """A dictionary of arrays with the methods of a file.
+    """A dictionary of arrays with the interface of a file.
 
     Args:
         arrays: from name to array.
@@ -221,7 +221,7 @@ class ArraySource:
         return self._arrays[name].shape
 
     def dtype(self, name):
-        """The type of an array, NumPy's name of it."""
+        """The dtype of an array, a NumPy name."""
         return self._arrays[name].dtype.name
 
     def read(self, name):
@@ -230,7 +230,7 @@ class ArraySource:
 
 
 def _slot_name(name, weights):
-    """The path of the weight and the kind of state, from Keras's name of an optimizer variable; other names are not changed."""
+    """The path of the weight and the kind of state, from Keras's name of an optimizer variable; other names are unchanged."""
     found = [path for path in weights if name.startswith(path.replace("/", "_") + "_")]
     if not found:
         numbered = _NUMBERED.fullmatch(name)
@@ -245,7 +245,7 @@ def _stored_dtype(variable):
 
 
 def _misfit(name, variable, source):
-    """What is wrong with an array for a variable, or None."""
+    """Why an array does not match a variable; None if it does."""
     ours, theirs = tuple(variable.shape), tuple(source.shape(name))
     if ours != theirs:
         return f"expected shape {ours}; got {theirs}"
@@ -260,7 +260,7 @@ def _misfit(name, variable, source):
 
 
 def _limits(name, variable):
-    """The minimum and maximum of the type of a variable."""
+    """The minimum and maximum of the dtype of a variable."""
     dtype = keras.backend.standardize_dtype(variable.dtype)
     limits = np.iinfo("uint32" if name.startswith("seeds/") and dtype == "int32" else dtype)
     return limits.min, limits.max

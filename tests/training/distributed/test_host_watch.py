@@ -53,7 +53,7 @@ def test_when_a_host_stops_all_others_say_which(hosts, stopped):
     heard = sentences(said, 2)
     assert heard.keys() == {0, 1, 2} - {stopped}
     for index, sentence in heard.items():
-        assert sentence.startswith(f"Host {stopped} of 3 has stopped, and so does host {index}; the same command on all hosts")
+        assert sentence.startswith(f"Host {stopped} of 3 has stopped, so host {index} stops too; the same command on all hosts")
         assert watches[index].stopped.is_set()
 
 

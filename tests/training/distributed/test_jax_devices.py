@@ -87,7 +87,7 @@ def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_
     began = time.monotonic()
     code, _, err = finish(other, seconds=60)
     assert code == EXIT_CODE
-    assert err.strip().splitlines()[-1].startswith("Host 1 of 2 has stopped, and so does host 0; the same command on all hosts")
+    assert err.strip().splitlines()[-1].startswith("Host 1 of 2 has stopped, so host 0 stops too; the same command on all hosts")
     assert "Traceback" not in err
     assert time.monotonic() - began < 20
     assert sorted(path.name for path in (output / "checkpoints").glob("[!.]*")) == ["step-00000005", "step-00000010"]

@@ -136,6 +136,6 @@ def test_a_pattern_without_a_match_is_one_sentence(change):
         change(model, ["Embedding", "Encoder-9"])
     with pytest.raises(ValueError, match="list of regular expressions"):
         change(model, "Embedding")
-    with pytest.raises(ValueError, match="must have a model with weights, which must be built; empty has none"):
+    with pytest.raises(ValueError, match="must have a built model, with weights; empty has none"):
         change(keras.Sequential([keras.layers.Dense(2)], name="empty"), ["kernel"])
     assert all(variable.trainable for variable in model.weights)

@@ -112,7 +112,7 @@ def test_a_score_may_be_added_later(tmp_path):
     folder = saved(tmp_path, [1, 2], keep=1)
     folder.set_score(2, 0.25)
     assert CheckpointFolder(tmp_path).best().score == 0.25
-    with pytest.raises(ValueError, match=r"expected a checkpoint of step 1 in .*; it has those of \[2\]"):
+    with pytest.raises(ValueError, match=r"expected a checkpoint of step 1 in .*; it has the steps \[2\]"):
         folder.set_score(1, 0.5)
 
 
@@ -205,7 +205,7 @@ def test_a_run_that_resumed_before_a_damaged_checkpoint_overwrites_it(tmp_path):
 
 def test_saving_before_a_later_whole_checkpoint_is_refused(tmp_path):
     saved(tmp_path, [10, 20])
-    with pytest.raises(ValueError, match=r"expected a step after that of .*step-00000020, the newest checkpoint; got step 5"):
+    with pytest.raises(ValueError, match=r"expected a step after the newest checkpoint, .*step-00000020; got step 5"):
         CheckpointFolder(tmp_path).save(5, ARRAYS)
     assert CheckpointFolder(tmp_path).steps() == [10, 20]
 

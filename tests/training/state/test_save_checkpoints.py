@@ -77,7 +77,7 @@ def test_weights_that_a_gradient_spoiled_are_never_written(tmp_path):
         layer = callback.model.layers[-1]
         layer.bias.assign(np.array([np.nan], "float32"))
 
-    with pytest.warns(UserWarning, match=r"after step 4 weights/.*bias holds numbers that are not finite; no checkpoint"):
+    with pytest.warns(UserWarning, match=r"after step 4 weights/.*bias contains NaN or infinity; no checkpoint"):
         fit(tiny_model(), 8, [At(4, spoil), save])
     assert save.folder.steps() == [2]
     assert save.step == 4

@@ -144,11 +144,11 @@ def test_all_mismatches_are_reported_before_anything_is_changed():
     state["weights/Nowhere/kernel"] = np.zeros(3, "float32")
     state["weights/NSP/bias"] = np.zeros(3, "float32")
     state["weights/NSP/kernel"] = state["weights/NSP/kernel"].astype("float64")
-    with pytest.raises(ValueError, match="the state does not fit the model") as error:
+    with pytest.raises(ValueError, match="the state does not match the model") as error:
         write_state(model, state)
     assert str(error.value).splitlines()[1:] == [
         "  optimizer/iteration: missing",
-        "  weights/Nowhere/kernel: nothing in the model takes it",
+        "  weights/Nowhere/kernel: unknown to the model",
         "  weights/NSP/kernel: expected float32; got float64",
         "  weights/NSP/bias: expected shape (2,); got (3,)",
     ]
