@@ -1,1 +1,1 @@
-"""What a trained model is used for."""
+"""Tasks: classification, tagging, question answering, vectors, search and reranking."""

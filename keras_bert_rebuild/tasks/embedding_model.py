@@ -15,8 +15,8 @@ from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.tasks.sentence_modules import module_layers
 from keras_bert_rebuild.tasks.text_rows import begun, filled_up, predict_batch
 
-# Name of a pooling, and the function that makes its layer: in float32 whatever the policy, as the vectors are. It takes the number
-# of tokens that are left out of the pooling before the first one.
+# Poolings by name, and the function that creates the layer, in float32 under any policy, as the vectors are. Its argument is the
+# number of tokens at the start of a row that are not pooled.
 POOLINGS = {
     "cls": lambda skip=0: layers.Extract(index=0, skip_padding=skip > 0, dtype="float32", name="Pool-NSP"),
     "max": lambda skip=0: layers.MaskedGlobalMaxPool1D(dtype="float32", name="Pool-Max"),
@@ -26,16 +26,16 @@ POOLINGS = {
     "lasttoken": lambda skip=0: layers.Extract(index=-1, skip_padding=True, dtype="float32", name="Pool-Last"),
 }
 
-# Keras's layers that treat a position the same in a sequence of any length.
+# Keras's layers that process every position in the same way, whatever the length.
 OF_ANY_LENGTH = {"InputLayer", "Dropout", "Concatenate", "LayerNormalization", "Embedding", "Dense", "UnitNormalization"}
 
-# A batch is filled up to this many times its rows rather than compiled for another number of rows.
+# A batch is padded to at most this multiple of its rows rather than compiled for a new number of rows.
 SPARE = 8
 
-# The inputs that rows are given to, in the order of those that have other names.
+# The inputs that receive rows, in the order assumed for inputs with other names.
 NAMES = ("Input-Token", "Input-Segment", "Input-Mask")
 
-# A model is built and compiled once: for each model, from the arguments of `embedding_model` to the model built from it.
+# For each model, the models built from it, by the arguments of `embedding_model`, so that each is built and compiled once.
 _MODELS: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
 
 
@@ -49,25 +49,25 @@ def embedding_model(model, poolings=(), normalize=False, any_length=False, modul
         poolings: names of poolings, keys of `POOLINGS`, concatenated in that order; empty for the sequence itself.
         normalize: scale vectors to length 1.
         any_length: accept rows of any length, if the layers of the model can.
-        modules: what vectors pass before they are scaled: modules or layers, see `module_layers`.
-        skip: tokens at the beginning of a row that are not pooled, such as those of a prompt.
-        width: numbers of the scaled vector to leave; None for all.
+        modules: modules or layers that are applied to vectors before scaling, see `module_layers`.
+        skip: number of tokens at the start of a row that are not pooled, such as those of a prompt.
+        width: number of dimensions of the scaled vector to return; None for all.
 
     Returns:
         A `BertModel`.
 
     Raises:
-        ValueError: poolings of an output that is not the last block, or the weights of a module have a different width.
+        ValueError: the output to pool is not the last block, or the weights of a module have a different width.
     """
     models = _MODELS.setdefault(model, {})
-    # Layers are themselves; modules are arrays, and are not compared.
+    # Layers are compared by identity; models with modules, which are arrays, are not reused.
     key = (tuple(poolings), normalize, any_length, tuple(map(id, modules)), skip, width)
     if key not in models:
         result = pooled_model(of_any_length(model) if any_length else model, poolings, skip)
         result = with_modules(result, modules, normalize, width)
         if result is model:
-            return model  # a reference to itself in the table would keep it alive
-        models[key] = result, modules  # an id is that of another object once an object is gone
+            return model  # a reference from the table to the model would keep it alive
+        models[key] = result, modules  # after an object is deleted, another may get its id
     return models[key][0]
 
 
@@ -96,7 +96,7 @@ def of_any_length(model):
 
 
 def pooled_model(model, poolings, skip=0):
-    """A new model of the first output of a model, pooled: see `embedding_model`. Without poolings the model itself."""
+    """A new model with the pooled first output of a model, see `embedding_model`; without poolings, the model itself."""
     if not poolings:
         return model
     first, name = model.outputs[0], model.output_names[0]
@@ -113,13 +113,13 @@ def pooled_model(model, poolings, skip=0):
 
 
 def with_modules(model, modules, normalize=False, width=None):
-    """A model with further layers behind its vector.
+    """A model with further layers after its vector.
 
     Args:
-        model: its output is a vector for each row, `(batch, width)`.
+        model: a model whose output is a vector for each row, `(batch, width)`.
         modules: modules or layers, in order: see `module_layers`.
         normalize: scale the result to length 1.
-        width: numbers of the scaled vector to leave; None for all.
+        width: number of dimensions of the scaled vector to return; None for all.
 
     Returns:
         A `BertModel` that shares all layers with the model, or the model itself if there is nothing to add.
@@ -147,36 +147,36 @@ def sharing_layers(model, output):
 
 
 def longest_row(model):
-    """The longest row for a model: its static length, the rows of its position table, that of its config, or else BERT's 512."""
+    """The maximum length of a row for a model: its static length, the size of its position table, or its config's; else 512."""
     positions = (layer.max_length for layer in model.layers if isinstance(layer, layers.PositionEmbedding))
     of_config = 512 if getattr(model, "config", None) is None else model.config.max_length
     return model.inputs[0].shape[1] or next(positions, of_config)
 
 
 def lengths_of(model, longest):
-    """The lengths to pad rows of up to `longest` tokens to for a model: its static length, or those of `bucket_lengths`."""
+    """The lengths that rows of up to `longest` tokens are padded to: the model's static length, or those of `bucket_lengths`."""
     static = model.inputs[0].shape[1]
     return [static] if static else bucket_lengths(longest, traits.compiles_each_shape(model))
 
 
 class RowAnswers:
-    """A model as a function of rows, in two halves: it begins to compute a batch, and `fetch` waits for the answers.
+    """A model as an asynchronous function of rows: a call starts the computation of a batch, and `fetch` waits for the output.
 
     Args:
-        model: its inputs are recognised by name; inputs with other names are ids, segments and a mask, in this order.
+        model: a model whose inputs are recognised by name; inputs with other names are ids, segments and a mask, in this order.
         pad_id: the id of padding.
-        max_rows: a function from a length to the rows of a full batch, for batches of few shapes: rows are padded to the length,
-            and fewer rows are filled up to a power of two. A processor caches a program for every shape, even if nothing is
-            compiled. None: do so only if every shape is compiled; else pad to the longest row.
+        max_rows: a function from a length to the number of rows of a full batch, to limit the number of shapes: rows are padded to
+            the length, and their number to a power of two. (A CPU caches a program for every shape, even if nothing is compiled.)
+            None: do so only if every shape is compiled; otherwise pad to the longest row.
     """
 
     def __init__(self, model, pad_id=0, max_rows=None):
         self.model, self.pad_id, self.max_rows = model, pad_id, max_rows
         self._compiled = traits.compiles_each_shape(model)
-        self._counts = {}  # for every length the numbers of rows that there are programs for
+        self._counts = {}  # for every length, the numbers of rows with a compiled program
 
     def __call__(self, rows, length):
-        """Begin to compute rows `(ids, segments)`, padded to a length; the answers of `fetch`, and their number."""
+        """Start computing rows `(ids, segments)`, padded to a length; return the argument of `fetch` and the number of rows."""
         model, count = self.model, len(rows)
         names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
         inputs, padding = model_inputs(names, *zip(*rows, strict=True), self.pad_id)
@@ -187,12 +187,12 @@ class RowAnswers:
         return begun(model, input_arrays(inputs, length, padding)), count
 
     def fetch(self, answers):
-        """The rows of a batch that was begun, an array of float32."""
+        """Wait for a batch that was started; its rows, a float32 array."""
         outputs, count = answers
         return fetched(outputs)[:count]
 
     def _filled_up(self, count, length):
-        """The indices of the rows; where a program of not too many more rows is compiled, it is used again."""
+        """The indices of the rows, padded to reuse a compiled program if one has not too many more rows."""
         counts = self._counts.setdefault(length, set())
         fitting = [rows for rows in counts if count <= rows <= SPARE * count] if self._compiled else []
         rows = min(fitting) if fitting else len(filled_up(count, self.max_rows and self.max_rows(length)))

@@ -16,20 +16,20 @@ from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model
 from keras_bert_rebuild.tasks.text_rows import encode_windows
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
-# Texts that are tokenised at once.
+# Number of texts that are tokenised at once.
 TEXTS_PER_CALL = 256
 
-# Texts whose lengths decide to which lengths rows are padded, where every length is compiled.
+# Number of texts whose lengths determine the lengths that rows are padded to, if every length is compiled.
 FIRST_TEXTS = 1024
 
-# Tokens of a batch on a processor, where more are not faster, and on an accelerator: on an H100 a MiniLM embedded 10,400 texts a
-# second with 2,048 tokens, 34,500 with 16,384 and 35,100 with 65,536.
+# Tokens per batch on a CPU, where more are not faster, and on an accelerator: on an H100, MiniLM embedded 10,400 texts per second
+# with 2,048 tokens, 34,500 with 16,384 and 35,100 with 65,536.
 BATCH_TOKENS = 2048
 ACCELERATOR_BATCH_TOKENS = 16384
 
 
 def batch_tokens_of_device() -> int:
-    """The tokens of a batch that the device of the backend is fast with."""
+    """A number of tokens per batch that is fast on the device of the backend."""
     return ACCELERATOR_BATCH_TOKENS if traits.runs_on_accelerator() else BATCH_TOKENS
 
 
@@ -37,18 +37,18 @@ class EmbeddingStream:
     """Texts in, vectors out.
 
     Args:
-        answer: a function of rows `(ids, segments)` and the length to pad them to that returns a vector for each row, or what
-            `fetch` makes them from.
+        answer: a function of rows `(ids, segments)` and the length to pad them to that returns a vector for each row, or the
+            argument of `fetch`.
         tokenizer: a `BatchTokenizer`.
         max_len: maximum number of tokens in a row; longer texts are truncated.
-        lengths: the lengths that rows may be padded to; the last one is `max_len`. None for many, with little padding.
-        batch_tokens: tokens in a batch, padding included.
-        look_ahead: texts that may be read before the first of them is answered; None for 4,096, or `batch_tokens` if that is more.
-        prompt: the text to put before every text.
-        stride: tokens that a window of a long text shares with the next; None cuts long texts at `max_len`. The vector of a text is
-            the mean of those of its windows, weighted by their numbers of tokens.
+        lengths: the lengths that rows may be padded to; the last is `max_len`. None for many, with little padding.
+        batch_tokens: tokens per batch, including padding.
+        look_ahead: maximum number of texts read ahead of the output; None for 4,096, or `batch_tokens` if that is more.
+        prompt: a text that is put before every text.
+        stride: number of tokens that consecutive windows of a long text share; None truncates long texts to `max_len`. The vector
+            of a text is the mean over its windows, weighted by their numbers of tokens.
         fetch: see `Buckets`.
-        few: choose at most five lengths by the first 1,024 texts, where each is compiled; see `chosen_lengths`.
+        few: if every length is compiled, choose at most five lengths by the first 1,024 texts; see `chosen_lengths`.
 
     Example: `for vector in EmbeddingStream.of_model(model, tokenizer).stream(lines): ...`
     """
@@ -94,17 +94,17 @@ class EmbeddingStream:
         """The stream of a model.
 
         Args:
-            model: its first output is a sequence, or without poolings the vector itself.
-            tokenizer: its tokenizer.
+            model: a model whose first output is a sequence, or, without poolings, the vector itself.
+            tokenizer: the model's tokenizer.
             poolings: some of `POOLINGS`, concatenated in that order.
             normalize: scale vectors to length 1.
             max_len: maximum number of tokens in a row; None for the maximum of the model.
-            modules: what vectors pass between pooling and scaling: modules or layers, see `module_layers`.
-            batch_tokens: tokens in a batch, padding included; None for 2,048 on a processor and 16,384 on an accelerator.
+            modules: modules or layers that are applied to vectors between pooling and scaling, see `module_layers`.
+            batch_tokens: tokens per batch, including padding; None for 2,048 on a CPU and 16,384 on an accelerator.
             include_prompt: whether the tokens of the prompt, and the class token before it, are pooled.
-            width: numbers of the scaled vector to leave; None for all.
-            lengths: those that rows are padded to, such as those of another stream; None for what the model is fast with.
-            options: those of the class.
+            width: number of dimensions of the scaled vector to return; None for all.
+            lengths: lengths that rows are padded to, such as those of another stream; None to choose fast ones.
+            options: further arguments of the class.
 
         Raises:
             ValueError: `max_len` is above the maximum of the model, or `batch_tokens` is less than 1.
@@ -123,7 +123,7 @@ class EmbeddingStream:
 
     @property
     def lengths(self) -> Sequence[int]:
-        """The lengths that rows are padded to; `few` changes them once."""
+        """The lengths that rows are padded to; with `few` they change once."""
         return self._buckets.lengths
 
     def rows(self, length: int) -> int:
@@ -134,25 +134,25 @@ class EmbeddingStream:
         """The vectors of texts as one array `(texts, width)`.
 
         Raises:
-            ValueError: no texts, or as for `stream`.
+            ValueError: there are no texts; or as for `stream`.
         """
         vectors = list(self.stream(texts))
         if not vectors:
-            raise ValueError("texts must be a list of at least one; got an empty one.")
+            raise ValueError("texts must be a list of at least one text; got an empty list.")
         return np.stack(vectors)
 
     def stream(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
-        """Yield the vector of every text, in order, in constant memory.
+        """Yield the vector of every text, in order and in constant memory.
 
         Args:
-            texts: an iterable of strings; it may be endless. Some thousands are read ahead.
+            texts: an iterable of strings; it may be endless. A few thousand are read ahead.
 
         Raises:
             ValueError: a string instead of a list of texts, or an item that is not a string.
         """
         if isinstance(texts, (str, bytes)):
             raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
-        windows: deque[list[int]] = deque()  # for every text that was read ahead, the tokens of its windows
+        windows: deque[list[int]] = deque()  # for every text that was read ahead, the numbers of tokens of its windows
         vectors = self._vectors(self._rows(iter(texts), windows))
         return vectors if self.stride is None else _of_texts(vectors, windows)
 
@@ -162,7 +162,7 @@ class EmbeddingStream:
             if len(first) >= ENOUGH:
                 lengths = chosen_lengths([len(ids) for ids, _ in first], self.max_len)
                 self._buckets = self._buckets.with_lengths(lengths)
-                self._to_choose = False  # so that later texts have the same programs
+                self._to_choose = False  # so that later texts reuse the same programs
             rows = itertools.chain(first, rows)
         yield from self._buckets.stream(rows)
 
@@ -186,7 +186,7 @@ class EmbeddingStream:
 
 
 def _of_texts(vectors, windows):
-    """Yield a vector for every text from those of its windows."""
+    """Yield a vector for every text from the vectors of its windows."""
     for first in vectors:
         tokens = windows.popleft()
         more = [first, *itertools.islice(vectors, len(tokens) - 1)]
@@ -194,5 +194,5 @@ def _of_texts(vectors, windows):
 
 
 def prompt_tokens(tokenizer: BatchTokenizer, prompt: str) -> int:
-    """The tokens at the beginning of a row that a prompt decides: the class token and its own, not the separator behind them."""
+    """The number of tokens at the start of a row that belong to a prompt: the class token and its own, without the separator."""
     return len(tokenizer.encode_batch([prompt]).ids[0]) - 1 if prompt else 0

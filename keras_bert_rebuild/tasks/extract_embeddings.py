@@ -26,7 +26,7 @@ CheckpointPaths = namedtuple("CheckpointPaths", ["config", "checkpoint", "vocab"
 
 
 def get_checkpoint_paths(model_path: str | os.PathLike[str]) -> CheckpointPaths:
-    """The paths of config, checkpoint and vocabulary in a folder as Google released them, whether they exist or not."""
+    """The paths of config, checkpoint and vocabulary in a folder as Google released them; they need not exist."""
     folder = Path(model_path)
     return CheckpointPaths(*(str(folder / name) for name in ("bert_config.json", "bert_model.ckpt", "vocab.txt")))
 
@@ -43,16 +43,16 @@ def extract_embeddings_generator(
 ) -> Iterator[npt.NDArray[Any]]:
     """Yield the vectors of texts, one array for each text, in order.
 
-    Texts of similar length are computed together, padded to the longest of them. Some thousands of texts are read ahead, and memory
-    does not grow with their number.
+    Texts of similar length are computed together, padded to the longest of them. A few thousand texts are read ahead; memory does
+    not grow with the number of texts.
 
     Args:
         model: the folder of a Google checkpoint, or a model of token and segment ids.
         texts: an iterable of texts or pairs of texts; it may be endless.
         poolings: None for a vector per token; or one or a list of `POOL_NSP`, `POOL_MAX`, `POOL_AVE`, concatenated in that order.
-        vocabs: token to id; None: read from the folder, if `model` is one.
+        vocabs: a dictionary from token to id; None to read it from the folder, if `model` is one.
         cased: retain case and accents.
-        batch_size: number of texts of the model's maximum length in a batch; shorter texts fill a batch of as many tokens.
+        batch_size: texts per batch at the model's maximum length; batches of shorter texts have about as many tokens.
         cut_embed: without poolings, leave out the vectors of padding.
         output_layer_num: as for `get_model`, if `model` is a folder.
 
@@ -60,7 +60,7 @@ def extract_embeddings_generator(
         `(tokens, width)` without poolings, [CLS] and [SEP] included, else `(width · number of poolings,)`.
 
     Raises:
-        ValueError: when the first vector is requested: a string instead of a list of texts, an unknown pooling, no vocabulary.
+        ValueError: (at the first vector) texts is a string instead of a list, a pooling is unknown, or there is no vocabulary.
     """
     if isinstance(texts, (str, bytes)):
         raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
@@ -69,10 +69,10 @@ def extract_embeddings_generator(
         model = load_trained_model_from_checkpoint(paths.config, paths.checkpoint, output_layer_num=output_layer_num)
         vocabs = load_vocabulary(paths.vocab) if vocabs is None else vocabs
     if vocabs is None:
-        raise ValueError("vocabs must be a dictionary from token to id where model is not a folder; got None.")
+        raise ValueError("vocabs must be a dictionary from token to id if model is not a folder; got None.")
     names = _names_of_poolings(poolings)
     seq_len = model.outputs[0].shape[1] if len(model.outputs[0].shape) > 2 else None
-    # The caller wants the vectors of padding, which depend on how much of it there is.
+    # The caller wants the vectors of padding, which depend on the padded length.
     at_static_length = seq_len is not None and not names and not cut_embed
     model = embedding_model(model, names, any_length=not at_static_length)
     longest = seq_len or longest_row(model)
@@ -83,7 +83,7 @@ def extract_embeddings_generator(
         rows, vectors = begun[0], answers.fetch(begun[1])
         if names or not cut_embed:
             return vectors
-        # Copies, so that a retained vector does not retain the whole batch.
+        # Copies, so that a vector that is retained does not keep the whole batch in memory.
         return [vector[: _used(ids)].copy() for (ids, _), vector in zip(rows, vectors, strict=True)]
 
     def answer(rows, length):

@@ -27,12 +27,12 @@ def fill_mask(
     A text that is too long for the model is split into windows; each `[MASK]` is predicted in the window with the most context.
 
     Args:
-        model: as from `get_model(training=True)`, or with an MLM head as from `from_pretrained`.
-        token_dict: its vocabulary, token to id; or its tokenizer, as from `load_tokenizer`.
+        model: from `get_model(training=True)`, or from `from_pretrained` with an MLM head.
+        token_dict: the model's vocabulary, a dictionary from token to id; or its tokenizer, from `load_tokenizer`.
         text: a text with the tokenizer's mask, such as `[MASK]`, in place of one or more tokens; or a list of such texts.
         top_k: number of predictions for each mask.
         cased: with a vocabulary, retain case and accents.
-        batch_size: rows of a batch.
+        batch_size: rows per batch.
 
     Returns:
         For every mask, in order, a list of `(token, probability)`, the most probable first; for a list of texts a list of these.

@@ -1,4 +1,4 @@
-"""What a task is given: lists of examples or texts, checked, and the names of examples in errors."""
+"""Checks of the arguments of tasks, lists of examples or texts, and the names of examples in errors."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ def example_list(examples: Any, name: str = "examples") -> list[Any]:
         raise ValueError(f"{name} must be a list; got {type(examples).__name__} {str(examples)[:40]!r}.")
     examples = list(examples)
     if not examples:
-        raise ValueError(f"{name} must be a list of at least one; got an empty one.")
+        raise ValueError(f"{name} must be a list of at least one item; got an empty list.")
     return examples
 
 
@@ -17,7 +17,7 @@ def paired_lists(firsts, seconds):
     """First and second texts as lists of the same length, at least one; else a ValueError."""
     firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
     if len(firsts) != len(seconds):
-        raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+        raise ValueError(f"expected as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
     return firsts, seconds
 
 

@@ -1,4 +1,4 @@
-"""What tasks have in common that are trained on queries and their texts, and whose vectors are compared by a score."""
+"""The base class of tasks that are trained on queries and their texts, and whose vectors are compared by a score."""
 
 import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from keras_bert_rebuild.training.grouped_loss import GroupedLoss
 
 
 class GroupTask(Task):
-    """A task on `TextGroup`: a query, a text to find, and texts not to find. Abstract.
+    """A task on `TextGroup`: a query, a positive and negatives. Abstract.
 
-    In training every text is a row, cut at its maximum length, and a group has as many rows as the setting `negatives` and two. Of
-    more negatives the first ones are used.
+    In training every text is a row, truncated to its maximum length, and a group has 2 + `negatives` rows. Further negatives of an
+    example are ignored.
     """
 
     examples = "retrieval"
@@ -35,14 +35,14 @@ class GroupTask(Task):
     scale: float
 
     def check_objective(self, objective: str, negatives: int, scale: float) -> None:
-        """Set the settings of the training; a ValueError for others than are known."""
+        """Set the training settings; a ValueError for invalid ones."""
         known = objectives_for(self.examples)
         if objective not in known:
             raise ValueError(f"objective must be one of {', '.join(known)}; got {objective!r}.")
         if int(negatives) < 0 or not scale > 0 or (OBJECTIVES[objective].needs_teacher and not negatives):
             raise ValueError(
-                f"negatives must be at least 0, or 1 for the scores of a teacher, and scale above 0; got {negatives} and {scale} "
-                f"for {objective}."
+                f"negatives must be at least 0, or 1 to learn the scores of a teacher, and scale above 0; got {negatives} and "
+                f"{scale} for {objective}."
             )
         self.objective, self.negatives, self.scale = objective, int(negatives), float(scale)
 
@@ -59,16 +59,16 @@ class GroupTask(Task):
 
     @abc.abstractmethod
     def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
-        """One row for each query and for each document, cut at its maximum length."""
+        """One row for each query and for each document, truncated to its maximum length."""
 
     @abc.abstractmethod
     def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
         """Yield for every query the scores of all documents, `(documents,)`."""
 
     def encode(self, examples: Iterable[Any]) -> Encoded:
-        """The rows of all groups: of each the query, the text to find and the others.
+        """The rows of all groups, each with its query, positive and negatives.
 
-        The targets are an array `(rows, 2)` for each group: the number of every text, the same for equal ones, and the score of a
+        The targets are an array `(rows, 2)` for each group: the id of every text, which equal texts share, and the score of a
         teacher.
         """
         examples = example_list(examples)
@@ -99,7 +99,7 @@ class GroupTask(Task):
         size, rows, labels, first = 2 + self.negatives, [], [], 0
         for target in encoded.targets:
             missing = size - len(target)
-            # A missing text is a copy of the positive, which no loss counts.
+            # A missing text is replaced by the positive, which losses ignore.
             rows += [*range(first, first + len(target)), *[first + 1] * missing]
             labels += [target, np.full((missing, 2), (-1.0, 0.0), "float32")]
             first += len(target)
@@ -111,17 +111,17 @@ class GroupTask(Task):
         return GroupedLoss(objective.loss(), 2 + self.negatives)
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """For every group the scores of the best 100 among all texts of the groups, `{text: score}`, best first."""
+        """For every group, the best 100 among all texts of the groups with their scores, `{text: score}`, best first."""
         scorer = lambda queries, corpus: (scores[None] for scores in self.ranked_scores(queries, corpus, progress))  # noqa: E731
         return retrieved(example_list(examples), scorer)
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """nDCG@10, MRR@10, recall@10 and MAP of the texts to find among all texts."""
+        """nDCG@10, MRR@10, recall@10 and MAP of the positives among all texts."""
         return retrieval_scores(examples, answers)
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:
         return retrieval_row(example, answer)
 
     def training_settings(self) -> dict[str, Any]:
-        """The settings that only a training needs, for task.json."""
+        """The settings that only training needs, for task.json."""
         return {"objective": self.objective, "negatives": self.negatives, "scale": self.scale}

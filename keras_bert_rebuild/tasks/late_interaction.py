@@ -1,4 +1,4 @@
-"""Late interaction: a vector for every token, and a score of how well the tokens of a text match those of a query."""
+"""Late interaction: a vector for every token, and a score that matches the tokens of a text with those of a query."""
 
 import itertools
 import string
@@ -31,34 +31,34 @@ from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of,
 from keras_bert_rebuild.tasks.task import Progress
 from keras_bert_rebuild.tasks.text_rows import Windows
 
-# Numbers of a token's vector in a new embedder, as in ColBERT.
+# The default width of a token's vector, as in ColBERT.
 TOKEN_WIDTH = 128
 
-# The input that says which tokens are compared.
+# The input that marks which tokens are compared.
 SCORED = "Input-Scored"
 
-# Settings that change vectors.
+# The settings that affect vectors.
 OF_VECTORS = ("query_len", "document_len", "query_prefix", "document_prefix", "query_expansion", "attend_to_expansion")
 
 
 class LateInteractionEmbedder(GroupTask):
-    """Computes a vector for every token of a text, ColBERT: a text has the score of the best matches of the query's tokens.
+    """ColBERT: computes a vector for every token, and scores a text by the best match of each token of the query.
 
         vectors = modules(last block)        score = Σ over tokens of the query of max over tokens of the document of their product
 
     Args:
-        model: a `BertModel` without heads, whose output is that of the last block. If masks are not attended to, one with the same
-            weights and an input of its own for the padding takes its place.
+        model: a `BertModel` without heads, which outputs the last block. Unless masks are attended to, it is replaced by a model
+            with the same weights and an input for the padding mask.
         tokenizer: as for `task_tokenizer`.
-        modules: what the vector of a token passes, see `module_layers`: as a dense layer without bias and the scaling to length 1,
-            which `from_encoder` makes.
-        query_len, document_len: maximum numbers of tokens in a query and in a document; longer ones are cut.
-        query_prefix, document_prefix: what they begin with: see `MarkedRows`.
-        query_expansion: fill queries up to `query_len` with masks, whose vectors are compared, too.
+        modules: modules that are applied to the vector of a token, see `module_layers`; `from_encoder` creates a dense layer
+            without bias and scaling to length 1.
+        query_len, document_len: maximum number of tokens in a query and in a document; longer ones are truncated.
+        query_prefix, document_prefix: prefixes of queries and documents, see `MarkedRows`.
+        query_expansion: pad queries to `query_len` with mask tokens, whose vectors are compared, too.
         attend_to_expansion: whether the other tokens attend to these masks.
-        skiplist_words: tokens whose vectors are left out of documents; those that are not in the vocabulary have no effect.
+        skiplist_words: tokens of documents whose vectors are left out; words that are not in the vocabulary have no effect.
         objective: "in_batch_negatives"; or, with the scores of a teacher, "margin_mse" or "distillation".
-        negatives: texts not to find of each query in training.
+        negatives: number of negatives per query in training.
         scale: factor of the scores in training.
         max_len: limits both lengths; None for the maximum of the model.
         stride: see `Task`.
@@ -127,9 +127,9 @@ class LateInteractionEmbedder(GroupTask):
 
         Args:
             encoder, tokenizer, seed: see `Task.from_encoder`.
-            token_width: numbers of a token's vector, from a newly initialised dense layer without bias.
-            modules: use these instead of that layer and the scaling to length 1.
-            **settings: those of the class, and of `Task.from_encoder`.
+            token_width: width of a token's vector, the output of a newly initialised dense layer without bias.
+            modules: modules to use instead of that layer and the scaling to length 1.
+            **settings: settings of the class and of `Task.from_encoder`.
         """
         task = super().from_encoder(encoder, tokenizer, seed=seed, **settings, modules=() if modules is None else modules)
         if modules is not None:
@@ -143,12 +143,12 @@ class LateInteractionEmbedder(GroupTask):
 
     @property
     def width(self) -> int:
-        """The numbers of a token's vector."""
+        """The width of a token's vector."""
         return self.model.outputs[0].shape[-1]
 
     @property
     def similarity(self) -> str:  # type: ignore[override]
-        """MaxSim of queries of at most `query_len` tokens."""
+        """MaxSim for queries of at most `query_len` tokens."""
         return f"max_sim@{self.query_len}"
 
     def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
@@ -156,11 +156,11 @@ class LateInteractionEmbedder(GroupTask):
         return self._stream(texts, self._query_rows)
 
     def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the vectors of the tokens of every document that are compared, `(tokens, width)`: as `queries`."""
+        """Yield the vectors of the compared tokens of every document, `(tokens, width)`: as `queries`."""
         return self._stream(texts, self._document_rows)
 
     def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
-        """A function as `documents`, in batches of that many tokens, padding included; None for what the device is fast with."""
+        """A function like `documents`, with this number of tokens per batch, including padding; None for a fast number."""
         return lambda texts: self._stream(texts, self._document_rows, batch_tokens)
 
     def scores_of(self, query: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -173,7 +173,7 @@ class LateInteractionEmbedder(GroupTask):
         return scores
 
     def description(self) -> dict[str, Any]:
-        """Plain values that identify the model and the settings of its vectors, for an index."""
+        """Plain values that identify the model and the settings that affect its vectors, for an index."""
         settings = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
         modules = [shown(module) for module in modules_of(self.modules)]
         return retriever_description(self, {**settings, "skiplist_words": list(self.skiplist_words), "modules": modules})
@@ -193,14 +193,14 @@ class LateInteractionEmbedder(GroupTask):
             yield max_sim(query, stored, starts)
 
     def settings(self) -> dict[str, Any]:
-        """The arguments of the constructor except model, tokenizer and modules, whose weights are files of their own."""
+        """The arguments of the constructor except model, tokenizer and modules, whose weights are in separate files."""
         own = {name: getattr(self, name) for name in OF_VECTORS}
         return {**own, "skiplist_words": list(self.skiplist_words), **self.training_settings(), "stride": self.stride}
 
     def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
-        """The model from ids to a vector for every token; the settings say how texts become rows: see `MarkedRows`."""
+        """The model from ids to a vector for every token, and the settings to convert texts to rows, see `MarkedRows`."""
         if prompt is not None:
-            raise ValueError(f"a LateInteractionEmbedder has the prefixes of queries and documents; got the prompt {prompt!r:.80}.")
+            raise ValueError(f"prompt must be None for a LateInteractionEmbedder, which has prefixes instead; got {prompt!r:.80}.")
         rows = {"query": self._query_rows.settings(), "document": self._document_rows.settings()}
         vectors = BertModel(bare_if_one(self.encoder.inputs), _through(self.modules, self.encoder.outputs[0]))
         vectors.config = self.encoder.config
@@ -210,7 +210,7 @@ class LateInteractionEmbedder(GroupTask):
         return self.encoder
 
     def further_files(self) -> dict[str, bytes]:
-        """The files that let sentence-transformers read the Hugging Face folder, and have the weights of the modules."""
+        """The files with which sentence-transformers reads the Hugging Face folder, including the weights of the modules."""
         settings = {name: getattr(self, name) for name in OF_VECTORS}
         return late_interaction_files(modules_of(self.modules), **settings, skiplist_words=self.skiplist_words)
 
@@ -219,7 +219,7 @@ class LateInteractionEmbedder(GroupTask):
         return self
 
     def _inputs(self, windows):
-        """The inputs of the training model: see `_windows` for where `attended` and `scored` are."""
+        """The inputs of the training model; `_windows` says which fields hold `attended` and `scored`."""
         return self._row_inputs(zip(windows.ids, windows.segments, windows.word_ids, windows.best, strict=True), self.model)
 
     def _row_inputs(self, rows, model):
@@ -237,10 +237,10 @@ class LateInteractionEmbedder(GroupTask):
 
 
 def with_padding_mask(model: keras.Model) -> keras.Model:
-    """A model with the same weights and the input `Input-Mask`, so that tokens are not attended to whatever their ids are.
+    """A model with the same weights and the input `Input-Mask`, which can mask any token, not only padding.
 
     Args:
-        model: a model with a config; one that has this input is returned as it is.
+        model: a model with a config; a model that has this input is returned unchanged.
     """
     if any(tensor.name == "Input-Mask" for tensor in model.inputs):
         return model
@@ -260,7 +260,7 @@ def _through(modules, x):
 
 
 def _training_model(encoder, modules):
-    """The encoder with its modules, and zeros for tokens that are not compared."""
+    """The encoder with its modules; vectors of tokens that are not compared are 0."""
     x = _through(modules, encoder.outputs[0])
     scored = keras.Input((None,), dtype="int32", name=SCORED)
     model = BertModel([*encoder.inputs, scored], layers.ScoredTokens(dtype="float32", name="Scored-Tokens")([x, scored]))
@@ -269,7 +269,7 @@ def _training_model(encoder, modules):
 
 
 def _windows(rows):
-    """Rows as `Windows`, which have `attended` as `word_ids` and `scored` as `best`."""
+    """Rows as `Windows`, with `attended` stored as `word_ids` and `scored` as `best`."""
     none = [np.zeros((len(row.ids), 2), "int32") for row in rows]
     return Windows(
         ids=[row.ids for row in rows],

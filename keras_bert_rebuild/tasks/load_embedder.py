@@ -1,4 +1,4 @@
-"""Any checkpoint as a `SentenceEmbedder`: that of its folder, or a pooling of the last block."""
+"""Load any checkpoint as a `SentenceEmbedder`, with the settings of its folder or a pooling of the last block."""
 
 import os
 from pathlib import Path
@@ -20,26 +20,26 @@ def load_embedder(
     max_len: int | None = None,
     dtype: str | None = None,
 ) -> SentenceEmbedder:
-    """Load a model that gives a vector for a text.
+    """Load a model that computes a vector for a text.
 
     Args:
         path: a folder that a `SentenceEmbedder` saved or one of sentence-transformers, whose settings are used; or any checkpoint
             as for `from_pretrained`, whose last block is pooled.
-        tokenizer: None for the one next to the weights; else as for `task_tokenizer`.
-        poolings: None for those of the folder, or the mean.
-        normalize: None for that of the folder, or no.
-        max_len: maximum tokens of a text, to which texts are cut; None for that of the folder, or of the model.
+        tokenizer: None for the one next to the weights; otherwise as for `task_tokenizer`.
+        poolings: None for the folder's, by default the mean.
+        normalize: None for the folder's, by default False.
+        max_len: maximum number of tokens; longer texts are truncated. None for the folder's, by default the model's.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
 
     Raises:
-        ValueError: the folder gives something else than a vector for a text, or it has modules for other poolings than `poolings`.
+        ValueError: the model does not compute a vector for a text, or the folder has modules that require other poolings.
     """
     path = Path(path)
     retriever = read_retriever_folder(path) if path.is_dir() else None
     if retriever is not None and retriever.kind != "embedding":
-        raise ValueError(f"{path} must give a vector for a text; it is for {retriever.kind.replace('_', ' ')}.")
+        raise ValueError(f"{path} must be a model with a vector for each text; it is for {retriever.kind.replace('_', ' ')}.")
     if poolings and retriever is not None and retriever.settings.get("modules"):
-        raise ValueError(f"{path} has layers after its own pooling: another one cannot be chosen; got {', '.join(poolings)}.")
+        raise ValueError(f"poolings must be left out for {path}, whose own pooling has layers after it; got {', '.join(poolings)}.")
     given = {"poolings": poolings, "normalize": normalize, "max_len": max_len, "truncate": True if max_len else None}
     given = {name: value for name, value in given.items() if value is not None}
     if retriever is not None or saved_kind(path) == "embedding":

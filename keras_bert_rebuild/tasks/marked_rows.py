@@ -1,4 +1,4 @@
-"""Rows for late interaction: a marker after the class token, queries filled up with masks, and which tokens are compared."""
+"""Rows for late interaction: a marker after the class token, queries padded with masks, and which tokens are compared."""
 
 from collections import namedtuple
 
@@ -9,14 +9,14 @@ MarkedRow = namedtuple("MarkedRow", ["ids", "segments", "attended", "scored"])
 
 
 class MarkedRows:
-    """How texts become rows.
+    """Converts texts to rows.
 
     Args:
         tokenizer: a `BatchTokenizer`.
         length: maximum number of tokens in a row.
-        prefix: what texts begin with. If its first word is a token of the vocabulary, such as "[Q]" or "[unused0]", that token
+        prefix: a text before every text. If its first word is a token of the vocabulary, such as "[Q]" or "[unused0]", that token
             comes after the class token; the rest is put before the text.
-        expanded: fill rows up to the length with the mask token, whose vectors are compared.
+        expanded: pad rows to the length with mask tokens, whose vectors are compared.
         attended: whether the encoder attends to these masks.
         skipped: ids of tokens whose vectors are not compared.
     """
@@ -30,7 +30,7 @@ class MarkedRows:
         self.skipped = np.array(sorted(skipped), "int32")
 
     def settings(self):
-        """What the rows are made with, plain values: the arguments of `MarkedRows.of_settings`."""
+        """The settings as plain values, arguments of `MarkedRows.of_settings`."""
         return {
             "length": self.length,
             "marker": self.marker,
@@ -42,7 +42,7 @@ class MarkedRows:
 
     @classmethod
     def of_settings(cls, tokenizer, marker, prompt, **settings):
-        """The rows for a tokenizer and `settings`."""
+        """A `MarkedRows` from a tokenizer and its `settings`."""
         rows = cls(tokenizer, **settings)
         rows.marker, rows.prompt = list(marker), prompt
         return rows

@@ -1,4 +1,4 @@
-"""What a task starts from: an encoder with its head, whose weights are the same on every backend, and its tokenizer."""
+"""The model of a new task, an encoder with a head whose weights are the same on every backend, and its tokenizer."""
 
 from pathlib import Path
 
@@ -17,17 +17,16 @@ from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.lora import without_lora
 
-# What may be newly initialised, besides the layers that a head reads: the last layers of the heads, the bias of the vocabulary, and
-# the pooler if the encoder has none.
+# Layers that may be newly initialised: the last layers of heads, the vocabulary's bias, and the pooler if the encoder has none.
 _OF_HEADS = tuple(f"{layer}/" for layer in (*LAYERS.values(), CRF, "MLM-Sim"))
 
 
 def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
-    """A new model of an encoder and an untrained head.
+    """A new model from an encoder and an untrained head.
 
     Args:
         encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model, which is not changed; its
-            low-rank matrices, if any, are added to the kernels of the new model.
+            low-rank matrices, if any, are merged into the kernels of the new model.
         heads: names of heads, as for `build_model`; their last layers are newly initialised even if the encoder has them.
         labels: names of the outputs of a classification head.
         seed: seed of the newly initialised weights, which are the same on every backend.
@@ -39,7 +38,7 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
         A `BertModel`; its `load_report` lists the newly initialised weights in `missing`.
 
     Raises:
-        ValueError: a model that has no config, has other layers than its config declares, or is quantised.
+        ValueError: the model has no config, its layers differ from its config, or it is quantised.
     """
     source = encoder if isinstance(encoder, keras.Model) else from_pretrained(encoder)
     config = getattr(source, "config", None)
@@ -57,7 +56,7 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
         known = values.get(variable.path)
         if known is not None and not variable.path.startswith(last):
             if "int" in str(known.dtype):
-                raise ValueError(f"the encoder must have weights that are not quantised; {variable.path} is of type {known.dtype}.")
+                raise ValueError(f"the encoder must not be quantised; {variable.path} has the dtype {known.dtype}.")
             variable.assign(to_numpy(known).astype("float32"))
             report.loaded.append((variable.path, variable.path, tuple(variable.shape)))
         elif variable.path.startswith((*_OF_HEADS, *read)):
@@ -72,11 +71,11 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
 
 
 def _drawn(variable, spread, seed):
-    """A kernel drawn from the normal distribution; the factors of a norm are 1, any other weight is 0.
+    """Initial values of a weight: normal for kernels, 1 for the scale of a norm, 0 for anything else.
 
     The last layer of a head has the standard deviation 1/√width, so that logits have the scale of their inputs at any width; a
-    pooler has `initializer_range`, as in BERT. After few steps this was as good on two data sets, and better on one, as
-    `initializer_range` for the head, which transformers uses: benchmarks/RESULTS.md, "The first weights of a head".
+    pooler has `initializer_range`, as in BERT. After a few steps this was as good as `initializer_range` for the head, which
+    transformers uses, on two data sets, and better on one: benchmarks/RESULTS.md, "The first weights of a head".
     """
     if not variable.path.endswith("kernel"):
         return np.full(variable.shape, float(variable.path.endswith(("gamma", "scale"))), "float32")
@@ -88,20 +87,20 @@ def task_tokenizer(model, tokenizer=None):
 
     Args:
         model: a model with a config; `from_pretrained` stores the tokenizer's files in its `load_report`.
-        tokenizer: None for the one that came with the model; a `BatchTokenizer`, a path as for `load_tokenizer`, or keras_bert's
-            vocabulary, a dictionary from token to id.
+        tokenizer: None for the tokenizer that was loaded with the model; a `BatchTokenizer`, a path as for `load_tokenizer`, or a
+            vocabulary of keras_bert, a dictionary from token to id.
 
     Returns:
         A `BatchTokenizer` and its files, name to bytes.
 
     Raises:
-        ValueError: the model came without a tokenizer, or the tokenizer has another padding id or more tokens than the model.
+        ValueError: there is no tokenizer, or it has another padding id or more tokens than the model.
     """
     files = getattr(getattr(model, "load_report", None), "tokenizer_files", None) or {}
     if isinstance(tokenizer, (str, Path)):
         path = Path(tokenizer)
         tokenizer, files = load_tokenizer(path), read_tokenizer_files(path if path.is_dir() else path.parent)
-        if path.is_file() and path.name not in files:  # a vocab.txt of another name
+        if path.is_file() and path.name not in files:  # a vocab.txt with another name
             files = vocabulary_files(tokenizer, model.config.max_length)
     elif tokenizer is not None:
         tokenizer = tokenizer if isinstance(tokenizer, BatchTokenizer) else WordPieceTokenizer(tokenizer)
@@ -109,12 +108,12 @@ def task_tokenizer(model, tokenizer=None):
     elif files:
         tokenizer = tokenizer_of_files(files, {"model_type": model.config.family})
     else:
-        raise ValueError("the model came without a tokenizer: pass one, or the path of its folder, as tokenizer=.")
+        raise ValueError("no tokenizer was loaded with the model: pass one, or the path of its folder, as tokenizer=.")
     if model.config.type_vocab_size == 1 and tokenizer.second_segment and hasattr(tokenizer, "with_options"):
         tokenizer = tokenizer.with_options(second_segment=0)  # the model has one segment
     largest = max(tokenizer.tokens, default=0)
     if largest >= model.config.vocab_size:
-        raise ValueError(f"the ids of the tokenizer must be below {model.config.vocab_size}, the rows of the model; got {largest}.")
+        raise ValueError(f"ids of the tokenizer must be below {model.config.vocab_size}, the model's vocab_size; got {largest}.")
     if tokenizer.pad_id != model.config.pad_token_id:
         pad_id = model.config.pad_token_id
         raise ValueError(f"the tokenizer must pad with {pad_id}, as the model does; it pads with {tokenizer.pad_id}.")

@@ -1,4 +1,4 @@
-"""Multiple choice: which of several endings or answers fits."""
+"""Multiple choice: which of several endings or answers fits a prompt."""
 
 import itertools
 from collections import namedtuple
@@ -23,7 +23,7 @@ class MultipleChoice(Task):
     """Choose the text that fits a prompt: the prompt and each choice form a pair, and the logits of all pairs are compared.
 
     A prompt that is too long for `max_len` is split into windows. The answer uses the mean of their logits, weighted by their
-    numbers of tokens; in training every window is a question of its own.
+    numbers of tokens; in training every window is a separate question.
 
     Args:
         model: a `BertModel` with the head "multiple_choice".
@@ -44,7 +44,7 @@ class MultipleChoice(Task):
         Args:
             prompts: a list of texts.
             choices: a list of texts for each prompt.
-            batch_size: rows of a batch.
+            batch_size: rows per batch.
 
         Returns:
             A `Chosen` for each prompt.
@@ -68,7 +68,7 @@ class MultipleChoice(Task):
         for i, example in enumerate(examples):
             if isinstance(example.label, bool) or example.label not in range(len(example.choices)):
                 raise ValueError(
-                    f"a label must be the number of a choice, from 0 to {len(example.choices) - 1}; {place_of(example, i)} has "
+                    f"a label must be the index of a choice, from 0 to {len(example.choices) - 1}; {place_of(example, i)} has "
                     f"{example.label!r}."
                 )
         return Encoded(windows, [np.arange(len(example.choices)) == example.label for example in examples])

@@ -19,8 +19,8 @@ from keras_bert_rebuild.tasks.text_rows import Windows, encode_windows, predict_
 class NextSentence:
     """The probability that one text is followed by another.
 
-    If a pair is too long for the model, the beginning of the first text and the end of the second are cut off, so that each has
-    half of the room, or what the other one leaves: the adjoining parts show whether they belong together.
+    If a pair is too long for the model, the beginning of the first text and the end of the second are cut off, so that the
+    adjoining parts remain. Each text gets half of the positions, or those that the other leaves.
 
     Args:
         model: a path as for `from_pretrained`, or a model, with the head "nsp".
@@ -49,7 +49,7 @@ class NextSentence:
         Args:
             firsts: a list of texts.
             seconds: for each of them, the text that may come next.
-            batch_size: rows of a batch.
+            batch_size: rows per batch.
 
         Returns:
             The probability that the second text follows the first, `(pairs,)`.
@@ -65,7 +65,7 @@ class NextSentence:
         return np.stack(predict_rows(self.model, inputs, padding, max_len=self.max_len, batch_size=batch_size))[:, 0]
 
     def windows(self, first: str, second: str) -> tuple[Windows, tuple[int, int]]:
-        """The row of one pair, and the characters of each text that are cut off before it, as negative numbers.
+        """The row of one pair, and for each text minus the number of characters that are cut off before it.
 
         Args:
             first, second: the texts.
@@ -78,7 +78,7 @@ class NextSentence:
         return self.tokenizer.encode_batch(*self._cut(firsts, seconds), max_len=self.max_len)
 
     def _cut(self, firsts, seconds):
-        """The texts, of which pairs that are too long lose what does not fit."""
+        """The texts; pairs that are too long are truncated."""
         encoding = self.tokenizer.encode_batch(firsts, seconds)
         long = [i for i, ids in enumerate(encoding.ids) if len(ids) > self.max_len]
         if not long:

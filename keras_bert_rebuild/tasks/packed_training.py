@@ -1,4 +1,4 @@
-"""From groups of texts to batches of packed rows, and the model that is trained on them with the layers of a task."""
+"""Batches of packed rows from groups of texts, and the model with the layers of a task that is trained on them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,32 +16,32 @@ from keras_bert_rebuild.models.devices_in_use import parts_of_batch
 from keras_bert_rebuild.models.packed_vectors import TextVectors, can_be_packed, vector_model
 from keras_bert_rebuild.tasks.text_rows import Encoded, Windows
 
-# Rows are at least this long where the model takes it, so that several short texts share one.
+# Rows have at least this length, if the model allows it, so that several short texts share one.
 SHORTEST_ROW = 128
 
-# Multiples of this are the lengths of rows.
+# Lengths of rows are multiples of this.
 STEP = 8
 
 
 @dataclass
 class EncodedGroups(Encoded):
-    """Groups of texts as rows of tokens, one for every different text; a text that is too long is cut."""
+    """Groups of texts as rows of tokens, one for every different text; long texts are truncated."""
 
     groups: Any = None
-    """The numbers of the texts of every group, -1 for none, `(examples, texts of a group)`."""
+    """The indices of the texts of every group, -1 for none, `(examples, texts per group)`."""
 
     texts: Sequence[str] = ()
     """The different texts without their prompts."""
 
     same: Any = None
-    """The number, in `texts`, of the text of every row `(rows,)`."""
+    """The index in `texts` of the text of every row `(rows,)`."""
 
     scores: Any = None
-    """What is known of a group besides its texts: scores of a teacher `(examples, texts of a group)`, or labels `(examples,)`."""
+    """Scores of a teacher `(examples, texts per group)`, or labels `(examples,)`."""
 
     @classmethod
     def of(cls, task: Any, prompted: Sequence[tuple[str, str]], groups: Any, scores: Any) -> "EncodedGroups":
-        """The groups with the tokens of a task.
+        """The groups, tokenised for a task.
 
         Args:
             task: a `Task`.
@@ -55,7 +55,7 @@ class EncodedGroups(Encoded):
 
 
 def numbered(groups: Iterable[Sequence[Any]]) -> tuple[list[Any], npt.NDArray[np.int64]]:
-    """The different items of groups, in the order of their appearance, and the groups as their numbers; -1 for None."""
+    """The different items of groups, in order of appearance, and the groups as indices of these; -1 for None."""
     numbers: dict[Any, int] = {None: -1}
     rows = [[numbers.setdefault(item, len(numbers) - 1) for item in group] for group in groups]
     del numbers[None]
@@ -63,7 +63,7 @@ def numbered(groups: Iterable[Sequence[Any]]) -> tuple[list[Any], npt.NDArray[np
 
 
 def guide_vectors(guide: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    """The vectors that a guide, a folder or a `SentenceEmbedder`, computes of texts; once, before the training."""
+    """The vectors of texts from a guide, a folder or a `SentenceEmbedder`, computed once before training."""
     if isinstance(guide, (str, Path)):
         from keras_bert_rebuild.tasks.saved_task import load_task
 
@@ -78,10 +78,10 @@ def packed_batches(
 
     Args:
         task: a `SentenceEmbedder`, or another task with a `training` and an `encoder`.
-        encoded: its groups.
+        encoded: the encoded groups.
         targets: as for `PackedGroups`.
-        batch_size: groups of a batch.
-        seed: of the order; None for consecutive examples in their order.
+        batch_size: groups per batch.
+        seed: seed of the order; None for consecutive examples in their order.
         **kwargs: for `PackedGroups`.
     """
     ids, encoder = encoded.windows.ids, task.encoder
@@ -101,7 +101,7 @@ def packed_batches(
 
 
 def training_model_of(task: Any, poolings: Any, after: Sequence[keras.layers.Layer] = ()) -> Any:
-    """The model that is trained on packed batches, with the layers of a task, and its layer of vectors.
+    """The model with the layers of a task that is trained on packed batches, and its layer that outputs vectors.
 
     Args:
         task: as for `packed_batches`.
@@ -109,7 +109,7 @@ def training_model_of(task: Any, poolings: Any, after: Sequence[keras.layers.Lay
         after: layers after the pooling.
 
     Raises:
-        ValueError: replicas of TensorFlow would each see a part of the texts.
+        ValueError: under TensorFlow, each replica would see only a part of the texts.
     """
     if traits.gives_replicas_whole_single_batches() and parts_of_batch(task.encoder) > 1:
         raise ValueError(

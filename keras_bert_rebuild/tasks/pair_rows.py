@@ -1,10 +1,10 @@
-"""Rows of a query and a text, joined from the rows of other pairs, so that nothing is tokenised again."""
+"""Rows of a query and a text, joined from the rows of other pairs, which avoids tokenising them again."""
 
 import numpy as np
 
 
 class PairRows:
-    """The first row of every pair of a query and a text, cut into the part of the query and that of the text.
+    """The first row of every pair of a query and a text, split into the tokens of the query and those of the text.
 
     Args:
         windows: the `Windows` of pairs; each pair has at least one row.
@@ -26,11 +26,11 @@ class PairRows:
         self.longest = min(int(self._query_sizes.max() + self._text_sizes.max()), max_len)
 
     def lengths(self, queries, texts):
-        """The tokens of rows, each of the query of one pair and the text of another, given by their numbers, `(rows,)`."""
+        """The numbers of tokens in rows of the query of one pair and the text of another, given by their indices, `(rows,)`."""
         return np.minimum(self._query_sizes[queries] + self._text_sizes[texts], self.max_len)
 
     def joined(self, queries, texts):
-        """The ids and the segments of such rows, lists of arrays; a text that is too long loses its end."""
+        """The ids and segments of such rows, lists of arrays; texts that are too long are truncated."""
         return [
             [self._row(part[query], text_part[text]) for query, text in zip(queries, texts, strict=True)]
             for part, text_part in zip(self._queries, self._texts, strict=True)

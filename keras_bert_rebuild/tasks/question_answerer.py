@@ -15,7 +15,7 @@ from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_rows import Encoded
 from keras_bert_rebuild.training.task_losses import SpanLoss
 
-# First character and the one after the last, and the sum of the logits of the first and last token.
+# The offsets of the first character and of the one after the last, and the sum of the logits of the first and last token.
 ScoredSpan = namedtuple("ScoredSpan", ["start", "end", "score"])
 
 
@@ -29,7 +29,7 @@ def best_spans(start_logits, end_logits, offsets, may_start, may_end, count, max
     Args:
         start_logits, end_logits: `(length,)`.
         offsets: first character of every token and the one after its last, `(length, 2)`.
-        may_start, may_end: the tokens that an answer may start and end with, `(length,)` bool.
+        may_start, may_end: whether an answer may start or end with a token, `(length,)` bool.
         count: maximum number of spans to return.
         max_tokens: maximum number of tokens in a span.
 
@@ -54,7 +54,7 @@ def best_spans(start_logits, end_logits, offsets, may_start, may_end, count, max
 
 
 def merge_spans(spans, count):
-    """The best spans of several windows; of those with the same offsets, the one with the highest score.
+    """The best spans of several windows; of spans with the same offsets, the one with the highest score.
 
     Args:
         spans: `ScoredSpan`s.
@@ -68,7 +68,7 @@ def merge_spans(spans, count):
 
 
 def span_of_tokens(offsets, chosen, start, end):
-    """The first and last token that contain the characters from `start` to `end`; None if the window does not show all of them.
+    """The first and last token of the characters from `start` to `end`; None if the window does not contain all of them.
 
     Args:
         offsets: `(length, 2)`.
@@ -88,16 +88,16 @@ def span_of_tokens(offsets, chosen, start, end):
 # One span: its text, its offsets in the context in characters, its score and its probability among the best spans.
 Answer = namedtuple("Answer", ["text", "start", "end", "score", "probability"])
 
-# The answer ("" with offsets None if there is none), how much better no answer is than the best span, and the best spans.
+# The answer ("" with offsets None if there is none), the score of no answer minus that of the best span, and the best spans.
 Answered = namedtuple("Answered", ["text", "start", "end", "probability", "no_answer_margin", "best"])
 
 
 class QuestionAnswerer(Task):
     """Find the answer to a question in a text of any length.
 
-    A text that is too long for `max_len` is split into windows, each after the question. A span may begin with any token for which
-    no other window shows more context; the best spans of all windows are compared by the sum of their logits. The score of no
-    answer is that of the logits of `[CLS]`, the lowest of all windows.
+    A text that is too long for `max_len` is split into windows, each of which follows the question. A span may start with any token
+    that has no more context in another window; the best spans of all windows are compared by the sum of their logits. The score of
+    no answer is the sum of the two logits of `[CLS]`, the minimum over all windows.
 
     Args:
         model: a `BertModel` with the head "question_answering".
@@ -105,7 +105,7 @@ class QuestionAnswerer(Task):
         no_answer_threshold: the answer is "" if no answer is better than the best span by more than this; None: always answer.
         best: maximum number of spans to return for a question.
         max_answer_tokens: maximum number of tokens in a span.
-        max_question_tokens: maximum number of tokens in a question; longer ones are truncated.
+        max_question_tokens: maximum number of tokens in a question; longer questions are truncated.
         max_len, stride: see `Task`.
 
     Reference: Devlin et al., 2019, sections 4.2 and 4.3 (https://arxiv.org/abs/1810.04805); `run_squad.py` of google-research/bert.
@@ -145,7 +145,7 @@ class QuestionAnswerer(Task):
         Args:
             questions: a list of questions.
             contexts: a text for each of them, or one string for all.
-            batch_size: rows of a batch.
+            batch_size: rows per batch.
 
         Returns:
             An `Answered` for each question: `context[start:end]` is the text.
@@ -202,7 +202,7 @@ class QuestionAnswerer(Task):
         return squad_scores(_texts_of(examples), [answer.text for answer in answers])
 
     def tuned_answers(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """As `predict_examples`; if some questions have no answer, `no_answer_threshold` is first set to that of the best F1."""
+        """As `predict_examples`; if some questions have no answer, `no_answer_threshold` is first tuned for the best F1."""
         examples = example_list(examples)
         right = _texts_of(examples)
         if all(right):
@@ -236,7 +236,7 @@ class QuestionAnswerer(Task):
         return len(windows.ids[row]) - 1 if getattr(self.tokenizer, "cls_last", False) else 0
 
     def _offsets(self, example, number):
-        """The offsets of the first answer in characters, or None if there is none."""
+        """The offsets of the first answer in characters; None if there is none."""
         if not example.answers:
             return None
         for start, text in example.answers:

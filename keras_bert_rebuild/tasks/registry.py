@@ -1,4 +1,4 @@
-"""The tasks by name: their names on the command line, and the classes that saved tasks name."""
+"""The registry of tasks: by their names on the command line, and by the kinds in saved files."""
 
 import difflib
 import importlib
@@ -9,8 +9,8 @@ from typing import Any
 
 from keras_bert_rebuild.data.labelled.example_kinds import Kind
 
-# The kind of a task in files, the module and the name of its class, and its names on the command line. The classes define the same;
-# this table allows importing them only when they are needed.
+# The kind of a task in files, the module and name of its class, and its names on the command line. This repeats what the classes
+# define, so that they are imported only when needed.
 _BUILT_IN = {
     "classification": ("text_classifier", "TextClassifier", ("classification", "multi_label", "regression")),
     "token_classification": ("token_classifier", "TokenClassifier", ("token_classification",)),
@@ -22,13 +22,13 @@ _BUILT_IN = {
     "sparse_embedding": ("sparse_embedder", "SparseEmbedder", ("sparse_retrieval",)),
 }
 
-# The classes that `register_task` was called with, by kind.
+# The classes registered with `register_task`, by kind.
 _REGISTERED: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
 class FinetuneTask:
-    """A task on the command line: what is known of it before it has a model."""
+    """A task on the command line, before it has a model."""
 
     name: str
     """The name on the command line."""
@@ -40,21 +40,21 @@ class FinetuneTask:
     """The type of the examples, as for `read_examples`."""
 
     metrics: Sequence[str]
-    """The scores; the first one in an evaluation selects the best checkpoint."""
+    """The names of the scores; the first one in an evaluation selects the best checkpoint."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments for the class."""
+    """Arguments of the class."""
 
     options: Sequence[str] = ()
     """The fields of `FinetuneSettings` that this task accepts and some others do not, such as "crf" and "objective"."""
 
     @property
     def kind(self) -> str:
-        """The kind of the class in files."""
+        """The name of the class in files."""
         return self.task_class.kind
 
     def settings_for(self, examples: Sequence[Any], wanted: Any) -> dict[str, Any]:
-        """All settings for `from_encoder`: see `Task.settings_for`; `wanted` has the options as attributes."""
+        """All settings for `from_encoder`, see `Task.settings_for`; `wanted` has the options as attributes."""
         options = {name: getattr(wanted, name) for name in self.options}
         return {**self.settings, **self.task_class.settings_for(examples, options, **self.settings)}
 
@@ -64,19 +64,19 @@ class FinetuneTask:
 
 
 def register_task(cls: Any) -> Any:
-    """Make a task known to `finetune`, `predict` and `load_task`: a decorator of a subclass of `Task`.
+    """Register a subclass of `Task` for `finetune`, `predict` and `load_task`; a class decorator.
 
     Raises:
-        ValueError: its kind or one of its names is that of another task.
+        ValueError: another task has the same kind or one of its names.
     """
     taken = {word for kind, (_, _, words) in _BUILT_IN.items() for word in (kind, *words)}
-    # A class that is registered again, as when a notebook runs a cell twice, replaces the earlier one.
+    # A class that is registered again, for example by a notebook cell that runs twice, replaces the earlier one.
     path = cls.__module__, cls.__qualname__
     others = [other for other in _REGISTERED.values() if (other.__module__, other.__qualname__) != path]
     taken |= {word for other in others for word in (other.kind, *(task.name for task in other.words()))}
     twice = next((word for word in (cls.kind, *(task.name for task in cls.words())) if word in taken), None)
     if twice is not None:
-        raise ValueError(f"a task must have a kind and names of its own; {twice!r} of {cls.__name__} is that of another task.")
+        raise ValueError(f"the kind and names of a task must be unique; {twice!r} of {cls.__name__} belongs to another task.")
     _REGISTERED[cls.kind] = cls
     return cls
 

@@ -1,4 +1,4 @@
-"""Reranking: how relevant a text is to a query, from a model that reads both together."""
+"""Reranking with a cross-encoder: how relevant a text is to a query, from a model that reads both together."""
 
 import itertools
 from collections import namedtuple
@@ -25,34 +25,35 @@ from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import SCORE
 from keras_bert_rebuild.tasks.text_rows import Encoded, buckets_for
 
-# A text among those of a query: its index, the text, and its score.
+# A text of a query: its index, the text, and its score.
 Ranked = namedtuple("Ranked", ["index", "text", "score"])
 
-# The name of what turns a logit into a score, and its function.
+# Activations that map a logit to a score, by name.
 ACTIVATIONS = {"sigmoid": lambda logits: 1 / (1 + np.exp(-logits)), "linear": lambda logits: logits}
 
 
 class Reranker(Task):
-    """Scores texts for a query: both are one row, so that their words attend to each other.
+    """Scores texts for a query: both are in one row, so that their tokens attend to each other.
 
     A text that is too long for `max_len` is split into windows, each with the whole query; its score is the maximum over its
-    windows. A training uses the first window.
+    windows. Training uses the first window.
 
-    In training a query has one text to find and `negatives` others: those given for it, another choice every epoch if they are
-    more, and texts that other queries find, others in every epoch, if they are fewer. The draws are a function of the seed, and
-    leave out all texts that are given for an equal query. Texts with labels are not filled up; those of equal queries are a list.
+    In training, a query has one positive and `negatives` negatives. If more negatives are given, another sample is used in every
+    epoch; if fewer, the rest is sampled in every epoch from the positives of other queries, except for texts given for an equal
+    query. Samples depend only on the seed. Texts with labels are used as given; those of equal queries form a list.
 
     Args:
         model: a `BertModel` with the head "classification" and one label.
         tokenizer: as for `task_tokenizer`.
         activation: "sigmoid" for scores between 0 and 1, "linear" for logits.
-        objective: "binary", cross entropy of relevant or not; "graded", the same with labels as shares of `score_range`;
-            "pairwise", RankNet; "listwise", cross entropy over the texts of a query; "lambda", pairs weighted by nDCG; or for the
-            scores of a teacher "margin_mse", "mse" or "list_net".
-        negatives: texts of a query in training, besides the one to find; of texts with labels, the length of a list less one.
+        objective: "binary", cross entropy of relevant or not; "graded", the same with labels scaled by `score_range`; "pairwise",
+            RankNet; "listwise", cross entropy over the texts of a query; "lambda", pairs weighted by nDCG; or for the scores of a
+            teacher "margin_mse", "mse" or "list_net".
+        negatives: number of negatives per query in training; for texts with labels, the length of a list minus one.
         positive_weight: weight of relevant texts in "binary" and "graded".
-        score_range: the least and the greatest label, for "graded".
-        truncate: cut long pairs at `max_len`, the longer text first, as sentence-transformers does, and make no windows.
+        score_range: the lowest and the highest label, for "graded".
+        truncate: truncate long pairs to `max_len`, the longer text first, as sentence-transformers does, instead of splitting them
+            into windows.
         max_len, stride: see `Task`.
 
     Reference: Nogueira and Cho, 2019 (https://arxiv.org/abs/1901.04085); the maximum over windows as in Dai and Callan, 2019,
@@ -64,7 +65,7 @@ class Reranker(Task):
     examples = "ranking"
     metrics = ("ndcg@10", "mrr@10", "map", "average_precision")
     options = ("objective", "negatives", "positive_weight")
-    named_by_heads = False  # it may be any classifier
+    named_by_heads = False  # its folder may hold any classifier
 
     def __init__(
         self,
@@ -116,8 +117,8 @@ class Reranker(Task):
 
         Args:
             pairs: a list of `(query, text)`.
-            batch_size: rows of a batch.
-            progress: called with the number of finished rows and of all rows.
+            batch_size: rows per batch.
+            progress: called with the number of finished rows and the total.
 
         Raises:
             ValueError: not a list, an empty list, or an item that is not a pair of strings.
@@ -125,20 +126,20 @@ class Reranker(Task):
         pairs = example_list(pairs, "pairs")
         for number, pair in enumerate(pairs):
             if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-                raise ValueError(f"pairs must be of a query and a text, both strings; number {number} is {pair!r:.80}.")
+                raise ValueError(f"every pair must be a query and a text, both strings; number {number} is {pair!r:.80}.")
         windows = self.windows([query for query, _ in pairs], [text for _, text in pairs], side=1, truncate=self.truncate)
         logits = np.array(self.predict_windows(windows, batch_size, progress), "float32")[:, 0]
         best = np.maximum.reduceat(logits, np.flatnonzero(np.diff(windows.examples, prepend=-1)))
         return ACTIVATIONS[self.activation](best).astype("float32")
 
     def rank(self, query: str, texts: Sequence[str], top_k: int | None = None, batch_size: int = 32) -> list[Ranked]:
-        """Texts by their score for a query, the best first; of equal ones the first in the list.
+        """Texts ranked by their score for a query, best first; ties in the order of the list.
 
         Args:
             query: the query.
             texts: a list of texts.
             top_k: number of texts to return; None for all.
-            batch_size: rows of a batch.
+            batch_size: rows per batch.
 
         Raises:
             ValueError: not a list, an empty list, or a `top_k` below 1.
@@ -150,7 +151,7 @@ class Reranker(Task):
         return [Ranked(int(i), texts[i], float(scores[i])) for i in np.argsort(-scores, kind="stable")[:top_k]]
 
     def encode(self, examples: Iterable[Any]) -> Encoded:
-        """The rows of all pairs of a query and a text; the targets are a list of `Candidates` of numbers of pairs."""
+        """The rows of all pairs of a query and a text; the targets are a list of `Candidates` with the indices of pairs."""
         examples = example_list(examples)
         check_labels(examples, self._objective.of_scores, place_of)
         pairs = [(example.query, text) for example in examples for text in _texts(example)]
@@ -158,7 +159,7 @@ class Reranker(Task):
         labels = [label for example in examples for label in self._labels(example)]
         if None in labels:
             return Encoded(windows)
-        number: dict[str, int] = {}  # of a pair that has the text
+        number: dict[str, int] = {}  # index of a pair with the text
         for i, (_, text) in enumerate(pairs):
             number.setdefault(text, i)
         of_query: dict[str, list[int]] = {}
@@ -179,9 +180,9 @@ class Reranker(Task):
 
     def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> CandidateBatches:
         """Batches of queries with their texts for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts queries, or texts
-        with labels if the objective takes each alone."""
+        with labels if the objective is pointwise."""
         if encoded.targets is None:
-            raise ValueError("every text must have a label for training, or be one to find; at least one has neither.")
+            raise ValueError("every text must have a label for training, or be a positive or negative; at least one is neither.")
         pairs = PairRows(encoded.windows, self.max_len)
         pool = {one.texts[0] for one in encoded.targets if one.excluded is not None}
         alone = not self._objective.of_lists and not pool
@@ -215,8 +216,8 @@ class Reranker(Task):
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """A score for each `RankedText`; for each `TextGroup` a dictionary from texts to scores.
 
-        If no group has negatives, each is also compared with texts of other groups, up to 9 that are not to be found for an equal
-        query, always the same.
+        If no group has negatives, each is also compared with up to 9 texts of other groups that are not positives of an equal
+        query; these are always the same.
         """
         examples = example_list(examples)
         check_labels(examples, False, place_of)
@@ -247,14 +248,14 @@ class Reranker(Task):
         }
 
     def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
-        """The model from pairs to scores, after the activation; it has no prompts."""
+        """The model from pairs to scores, including the activation; it has no prompts."""
         if prompt is not None:
-            raise ValueError(f"a prompt is for vectors of texts; got {prompt!r:.80} for {self.kind}.")
+            raise ValueError(f"prompt must be None for {self.kind}, which has no vectors of texts; got {prompt!r:.80}.")
         score = keras.layers.Activation(self.activation, dtype="float32", name="Score")(self.model.outputs[0])
         return sharing_layers(self.model, score), {"kind": self.kind, "activation": self.activation}
 
     def further_files(self) -> dict[str, bytes]:
-        """The files that let sentence-transformers read the Hugging Face folder."""
+        """The files with which sentence-transformers reads the Hugging Face folder."""
         return reranker_files(self.activation, self.max_len)
 
     @property
@@ -262,14 +263,14 @@ class Reranker(Task):
         return OBJECTIVES[self.objective]
 
     def _labels(self, example):
-        """The labels of the texts of an example, as the loss takes them."""
+        """The labels of the texts of an example, in the form that the loss expects."""
         objective = self._objective
         if not isinstance(example, TextGroup):
             return [None if example.label is None else objective.label(example.label, self.score_range)]
         return list(example.scores) if objective.of_scores else [1.0] + [0.0] * len(example.negatives)
 
     def _lists(self, examples, labels, of_query):
-        """The numbers of the pairs of every list, the first one of the text to find or of the highest label."""
+        """The indices of the pairs of every list; the first is the positive, or has the highest label."""
         if isinstance(examples[0], TextGroup):
             ends = np.cumsum([1 + len(example.negatives) for example in examples]).tolist()
             return [list(range(begin, end)) for begin, end in itertools.pairwise([0, *ends])]
@@ -279,12 +280,12 @@ class Reranker(Task):
 
 
 def _texts(example):
-    """The texts of an example, the one to find first."""
+    """The texts of an example, the positive first."""
     return [example.positive, *example.negatives] if isinstance(example, TextGroup) else [example.text]
 
 
 def _with_others(groups):
-    """The texts of every group, and of groups without negatives texts of others."""
+    """The texts of every group; groups without negatives get texts of others."""
     if any(group.negatives for group in groups):
         return [list(dict.fromkeys(_texts(group))) for group in groups]
     of_query: dict[str, list[str]] = {}

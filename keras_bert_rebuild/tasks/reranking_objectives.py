@@ -1,4 +1,4 @@
-"""What a reranker is trained for: each objective says what the labels of texts are and which loss compares them with scores."""
+"""The training objectives of a reranker: each defines the labels of texts and the loss on them and the scores."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ class RerankingObjective:
     """The training objective of a `Reranker`."""
 
     loss: Callable[..., keras.losses.Loss]
-    """A function from `list_size`, and `positive_weight` if it is `weighted`, to the loss."""
+    """A function that creates the loss from `list_size`, and from `positive_weight` if it is `weighted`."""
 
     of_lists: bool = True
-    """Whether it compares the texts of a query; else every text counts alone."""
+    """Whether it compares the texts of a query; otherwise it is pointwise."""
 
     of_scores: bool = False
-    """Whether it learns scores, such as those of a teacher; else labels: 1 for the text to find and 0 for the others, or grades."""
+    """Whether it learns scores, such as a teacher's; otherwise labels: 1 for positives and 0 for negatives, or grades."""
 
     weighted: bool = False
     """Whether relevant texts may have a weight."""
 
     label: Callable[[float, tuple[float, float]], float] = lambda label, score_range: label
-    """A function from a label and the range of all to what the loss takes."""
+    """A function from a label and the range of all labels to the target of the loss."""
 
 
-# Name of an objective, and the objective.
+# The objectives by name.
 OBJECTIVES: dict[str, RerankingObjective] = {
     "binary": RerankingObjective(PointwiseLoss, False, weighted=True, label=lambda label, _: float(label > 0)),
     "graded": RerankingObjective(PointwiseLoss, False, weighted=True, label=lambda label, of: (label - of[0]) / (of[1] - of[0])),
@@ -50,7 +50,7 @@ OBJECTIVES: dict[str, RerankingObjective] = {
     "list_net": RerankingObjective(lambda list_size: ListwiseLoss(from_scores=True, list_size=list_size), of_scores=True),
 }
 
-# Of an evaluation of texts to find without others, and of a training where `negatives` is not given.
+# Number of negatives to sample if none are given: in an evaluation, and in a training without the setting `negatives`.
 EVALUATION_NEGATIVES, NEGATIVES, MOST_NEGATIVES = 9, 4, 7
 
 
@@ -59,10 +59,10 @@ def settings_for(examples: Sequence[Any], objective: str | None, negatives: int 
 
     Args:
         examples: all `TextGroup`, or all `RankedText`.
-        objective, negatives: those that are given, or None.
+        objective, negatives: the user's settings, or None.
 
     Raises:
-        ValueError: the labels of texts do not differ, so that nothing can be learned from them.
+        ValueError: all texts have the same label.
     """
     if isinstance(examples[0], TextGroup):
         has_scores = all(example.scores is not None for example in examples)
@@ -73,7 +73,7 @@ def settings_for(examples: Sequence[Any], objective: str | None, negatives: int 
     if len(labels - {None}) < 2:
         raise ValueError(
             f"texts must have different labels to learn their order; all {len(examples)} have {next(iter(labels))!r}. Without "
-            "labels, name the column of the texts positive, and others are drawn."
+            "labels, name the column of the texts positive, and negatives are sampled."
         )
     known = [label for label in labels if label is not None]
     sizes: dict[str, int] = {}
@@ -94,7 +94,7 @@ def check_labels(examples: Sequence[Any], of_scores: bool, place: Callable[[Any,
     for i, example in enumerate(examples):
         if not isinstance(example, (TextGroup, RankedText)) or type(example) is not wanted:
             raise ValueError(
-                f"examples must all be TextGroup, a text to find with others, or all RankedText, a text with its label; "
+                f"examples must all be TextGroup, a positive with negatives, or all RankedText, a text with its label; "
                 f"{place(example, i)} is a {type(example).__name__}."
             )
         if isinstance(example, RankedText) and example.label is not None and not is_number(example.label):

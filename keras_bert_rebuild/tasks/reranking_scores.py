@@ -5,20 +5,20 @@ from typing import Any
 
 from keras_bert_rebuild.tasks.metrics import average_precision, ranking_scores
 
-# Grades that are not whole numbers are measured in parts of 1 / this, which changes neither their order nor nDCG.
+# Fractional grades are rounded to multiples of 1 / this, which changes neither their order nor nDCG.
 PARTS = 1000
 
 
 def reranking_scores(examples: Sequence[Any], answers: Sequence[Any], measures: Sequence[str]) -> dict[str, float]:
     """Measures of rankings, and `average_precision` of texts with labels over all pairs.
 
-    A text is relevant if it is to be found or its label is above 0. Equal queries are one query; queries whose texts are all
-    relevant or all irrelevant are left out, and so is a measure that nothing can change.
+    A text is relevant if it is a positive or its label is above 0. Equal queries are merged; queries whose texts are all relevant
+    or all irrelevant are left out, as are measures that would be the same for every ranking.
 
     Args:
         examples: `TextGroup` or `RankedText` with labels.
-        answers: of a `TextGroup` a dictionary from texts to scores, of a `RankedText` a score.
-        measures: of rankings, as for `ranking_scores`.
+        answers: for a `TextGroup` a dictionary from texts to scores, for a `RankedText` a score.
+        measures: measures of rankings, as for `ranking_scores`.
 
     Raises:
         ValueError: no two texts differ in relevance.
@@ -44,7 +44,7 @@ def reranking_scores(examples: Sequence[Any], answers: Sequence[Any], measures: 
     if len({relevant for relevant, _ in pairs}) == 2:
         found["average_precision"] = average_precision(*zip(*pairs, strict=True))
     if not found:
-        raise ValueError("expected relevant and irrelevant texts to measure a ranking; all of them are alike.")
+        raise ValueError("expected relevant and irrelevant texts to score a ranking; got only one of these.")
     return found
 
 

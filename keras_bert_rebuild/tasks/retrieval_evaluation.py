@@ -1,4 +1,4 @@
-"""The evaluation of retrieval tasks on their examples: the texts of all groups are the corpus, in which every query is searched."""
+"""The evaluation of retrieval tasks on their examples: every query searches a corpus of the texts of all groups."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -10,17 +10,17 @@ from keras_bert_rebuild.tasks.metrics.ranking import ranking_scores
 
 METRICS = ("ndcg@10", "mrr@10", "recall@10", "map")
 
-# Texts of an answer.
+# Number of texts in an answer.
 BEST = 100
 
-# From the queries and the texts of a corpus to scores `(some queries, texts)`, for all queries in their order.
+# A function from queries and the texts of a corpus to score arrays `(some queries, texts)`, which cover all queries in order.
 Scorer: TypeAlias = Callable[[list[str], list[str]], Iterable[npt.NDArray[Any]]]
 
 
 def retrieved(examples: Sequence[Any], scorer: Scorer) -> list[dict[str, float]]:
     """The best texts for the query of every example, `{text: score}`, best first.
 
-    The corpus are the positives and negatives of the examples; equal queries are searched once.
+    The corpus consists of the positives and negatives of the examples; equal queries are searched once.
 
     Args:
         examples: `TextGroup`s.
@@ -55,7 +55,7 @@ def best_of(scores: npt.NDArray[Any], corpus: Sequence[str]) -> list[dict[str, f
 
 
 def retrieval_scores(examples: Sequence[Any], answers: Sequence[dict[str, float]]) -> dict[str, float]:
-    """`METRICS` of the answers to examples: relevant are the positives of a query, of all examples that have it."""
+    """`METRICS` of the answers to examples; the relevant texts of a query are its positives in all examples."""
     judgements: dict[str, dict[str, int]] = {}
     for example in examples:
         judgements.setdefault(example.query, {})[example.positive] = 1

@@ -1,4 +1,4 @@
-"""What identifies a retriever, so that an index is never asked with the vectors of another one."""
+"""The identity of a retriever, so that an index is never searched with the vectors of another model."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,21 +10,21 @@ from keras_bert_rebuild.checkpoints.transfer import to_numpy
 
 
 def weights_digest(model: keras.Model) -> str:
-    """The sha256 of the weights of a model, in the order of their paths and with their paths and shapes, in hexadecimal digits."""
+    """The sha256 of a model's weights with their paths and shapes, in the order of paths, as hexadecimal digits."""
     digest = hashlib.sha256()
     for variable in sorted(model.weights, key=lambda variable: variable.path):
-        if "seed_generator" not in variable.path:  # the state of dropout is none of the vectors
+        if "seed_generator" not in variable.path:  # the state of dropout does not affect vectors
             digest.update(f"{variable.path} {tuple(variable.shape)}\n".encode())
             digest.update(to_numpy(variable).astype("float32").tobytes())
     return digest.hexdigest()
 
 
 def retriever_description(task: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values that differ where the vectors of two retrievers do.
+    """Plain values that differ if the vectors of two retrievers differ.
 
     Args:
         task: a task with `vectors`, `width`, `model` and `tokenizer`.
-        settings: those of its settings that change its vectors, plain values.
+        settings: the settings that affect its vectors, plain values.
     """
     tokens = repr((type(task.tokenizer).__name__, sorted(task.tokenizer.tokens.items())))
     return {

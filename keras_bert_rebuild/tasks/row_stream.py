@@ -1,4 +1,4 @@
-"""What a model answers for the rows of a stream of texts, in order, as fast as the model allows."""
+"""The output of a model for the rows of a stream of texts, in order, as fast as the model allows."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -19,15 +19,15 @@ def row_stream(
     max_len: int,
     batch_tokens: int | None = None,
 ) -> Iterator[Any]:
-    """Yield what a model answers for every row, in order and in constant memory.
+    """Yield the result of a model for every row, in order and in constant memory.
 
     Args:
         model: the model, with one output.
         rows: tuples whose first item is an array of token ids; they may be endless.
         inputs_of: a function from rows to the inputs of the model and their padding, as `model_inputs` returns them.
-        finish: a function from the output of a row, on the host, and the row to what is yielded, which has `nbytes`.
+        finish: a function from the output of a row, on the host, and the row to the result, an object with `nbytes`.
         max_len: maximum number of tokens in a row.
-        batch_tokens: tokens of a batch, padding included; None for what the device is fast with.
+        batch_tokens: tokens per batch, including padding; None for a number that is fast on the device.
     """
     tokens = batch_tokens or batch_tokens_of_device()
 
@@ -45,7 +45,7 @@ def row_stream(
 
 
 def texts_of_stream(texts: Iterable[str]) -> Iterator[list[str]]:
-    """The texts of a stream in lists that are tokenised at once.
+    """The texts of a stream in lists, each to be tokenised at once.
 
     Raises:
         ValueError: a string instead of a list of texts, or an item that is not a string.

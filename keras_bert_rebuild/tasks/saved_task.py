@@ -1,4 +1,4 @@
-"""A task as a folder: a Hugging Face folder, or a file of Keras, and a file for the other settings."""
+"""A task as a folder: a Hugging Face folder, or a Keras file, and a file with the other settings."""
 
 import inspect
 import json
@@ -23,11 +23,11 @@ FILE = "task.json"
 
 
 def save_task(task, path):
-    """Write a task into a folder that `load_task` can read, and transformers too, if it has models of this family.
+    """Save a task to a folder that `load_task` can read, and transformers too if it has models of this family.
 
     Args:
         task: a `Task`.
-        path: the folder; it appears whole or not at all.
+        path: the folder; it is written atomically.
     """
     from keras_bert_rebuild.training.lora import without_lora
 
@@ -45,9 +45,9 @@ def load_task(
     """Load a fine-tuned model with its tokenizer.
 
     Args:
-        path: a folder as `Task.save` writes it, one of sentence-transformers, PyLate or ColBERT that `read_retriever_folder` reads,
-            or a Hugging Face folder whose class has the head of a task.
-        kind: the task, such as "classification"; None for that of task.json, of the folder or of the head.
+        path: a folder that `Task.save` wrote, one of sentence-transformers, PyLate or ColBERT that `read_retriever_folder` reads,
+            or a Hugging Face folder whose model class has the head of a task.
+        kind: the task, such as "classification"; None to infer it from task.json, the folder or the head.
         tokenizer: None for the one in the folder.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
         **settings: settings of the class that override task.json.
@@ -56,18 +56,18 @@ def load_task(
         A task, such as a `TextClassifier`.
 
     Raises:
-        ValueError: the task cannot be determined, or the weights or the settings in task.json are those of another task.
+        ValueError: the task cannot be determined, or the weights or the settings in task.json belong to another task.
     """
     file = Path(path) / FILE
     values = read_json(file, FILE) if file.is_file() else {}
     retriever, modules = _retriever(path, kind or values.get("task")), {}
     if retriever is not None:
-        # Modules have weights, which are in no task.json.
+        # Modules have weights, which task.json cannot hold.
         modules = {name: value for name, value in retriever.settings.items() if name == "modules"}
         path, values = retriever.folder, values or {"task": retriever.kind, **retriever.settings}
     checkpoint = find_checkpoint(path)
     if checkpoint.config is None and not values:
-        raise ValueError(f"expected a folder as Task.save or Hugging Face writes it; {path} is a whole model of Keras.")
+        raise ValueError(f"expected a folder from Task.save or Hugging Face; {path} is a Keras model.")
     own = values.pop("task", None) or _kind_of(checkpoint)
     kind = kind or own
     if kind is None:
@@ -78,7 +78,7 @@ def load_task(
         values = {}
     cls = task_class(kind)
     _check_settings(values, cls, file)
-    # The heads of a whole model of Keras cannot be chosen.
+    # The heads of a Keras model cannot be chosen.
     model = from_pretrained(path, heads=None if checkpoint.config is None else cls.heads, dtype=dtype)
     known = cls.settings_of(model.config) if not values else {}
     if retriever is not None:
@@ -101,7 +101,7 @@ def saved_kind(path: str | os.PathLike[str]) -> str | None:
 
 
 def _retriever(path, kind):
-    """The description of a folder of sentence-transformers, if it is one for this kind of task or none is asked for; else None."""
+    """The description of a sentence-transformers folder if it has this kind of task, or if the kind is None; otherwise None."""
     if not Path(path).is_dir() or kind not in (None, *RETRIEVERS):
         return None
     retriever = read_retriever_folder(path)

@@ -20,14 +20,14 @@ from keras_bert_rebuild.tasks.task import Progress
 from keras_bert_rebuild.tasks.text_rows import Windows, weighted_mean
 from keras_bert_rebuild.tasks.vector_task import VectorTask
 
-# Settings that change vectors.
+# The settings that affect vectors.
 OF_VECTORS = (
     *("poolings", "normalize", "prompts", "default_prompt", "include_prompt", "truncate_dim", "measure", "truncate"),
     *("max_len", "stride"),
 )
 
 
-# The least maximum of texts that are cut: the special tokens.
+# The minimum of max_len for truncated texts: the special tokens.
 SHORTEST = 2
 
 
@@ -36,28 +36,29 @@ class SentenceEmbedder(VectorTask):
 
         vector(text) = modules(pooling over tokens (last block)), scaled to length 1
 
-    A text that is too long for the model is cut, or the vector is the mean over its windows, weighted by their tokens.
+    A text that is too long for the model is truncated, or split into windows whose vectors are averaged, weighted by their numbers
+    of tokens.
 
     Args:
-        model: a `BertModel` without heads, whose output is that of the last block; poolings and modules are added.
+        model: a `BertModel` without heads, which outputs the last block; poolings and modules are added.
         tokenizer: as for `task_tokenizer`.
         poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated in this order.
-        modules: what vectors pass after the pooling, see `module_layers`. They are trained with the model and saved with it.
-        normalize: scale vectors to length 1, last of all modules.
-        prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
-            default.
-        default_prompt: the name of the prompt for texts that are neither; None for no prompt.
+        modules: modules that are applied after pooling, see `module_layers`. They are trained and saved with the model.
+        normalize: scale vectors to length 1, after all modules.
+        prompts: prompts, which are put before texts, by name; "query" and "document" are for `queries` and `documents`, and empty
+            by default.
+        default_prompt: the name of the prompt for other texts; None for no prompt.
         include_prompt: whether the tokens of a prompt, and the class token before it, are pooled with those of the text.
-        truncate_dim: leave only that many numbers of a vector; None for all.
-        measure: what compares vectors: "cosine" or "dot", their product.
-        truncate: cut long texts at `max_len`, as sentence-transformers does, instead of splitting them into windows.
-        objective: the training objective, one in `OBJECTIVES` for its examples: "cosine", cosines that match the scores of pairs;
-            "in_batch_negatives", to find the second text of every pair among those of the batch. None: the first for them.
-        score_range: the scores of least and greatest similarity, cosines 0 and 1.
-        scale: factor of the cosines in objectives that compare them; None for the usual one.
-        example_kind: what it is trained on and answers: "similarity", pairs with scores; "retrieval", queries with texts to find;
-            "classification", texts with labels.
-        training: further settings of the training.
+        truncate_dim: number of dimensions of a vector to return; None for all.
+        measure: the similarity of vectors: "cosine" or "dot", their product.
+        truncate: truncate long texts to `max_len`, as sentence-transformers does, instead of splitting them into windows.
+        objective: the training objective, one of `OBJECTIVES` for the kind of examples: "cosine" fits cosines to the scores of
+            pairs; "in_batch_negatives" finds the second text of every pair among those of the batch. None: the first of the kind.
+        score_range: the scores that correspond to the cosines 0 and 1.
+        scale: factor of the cosines in objectives that compare them; None for the default of the objective.
+        example_kind: the examples that it is trained on: "similarity", pairs with scores; "retrieval", queries with positives and
+            negatives; "classification", texts with labels.
+        training: further training settings.
         max_len, stride: see `Task`.
 
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
@@ -100,7 +101,7 @@ class SentenceEmbedder(VectorTask):
             raise ValueError(f"measure must be {' or '.join(MEASURES)}; got {measure!r}.")
         if not include_prompt and not truncate:
             raise ValueError(
-                "include_prompt=False is for texts that are cut, since later windows have no prompt: pass truncate=True."
+                "include_prompt=False needs truncate=True, since later windows of a text have no prompt; got truncate=False."
             )
         pooled = pooled_model(model, self.poolings)
         self.modules = module_layers(modules, pooled.outputs[0].shape[-1])
@@ -111,20 +112,20 @@ class SentenceEmbedder(VectorTask):
         super().__init__(with_vector, tokenizer, max_len=max_len, stride=stride)
         full = self.model.outputs[0].shape[-1]
         if truncate_dim is not None and not 1 <= truncate_dim <= full:
-            raise ValueError(f"truncate_dim must be from 1 to {full}, the numbers of a vector; got {truncate_dim}.")
+            raise ValueError(f"truncate_dim must be from 1 to {full}, the width of a vector; got {truncate_dim}.")
         self.set_objective(objective, score_range, scale, example_kind, training)
 
     @property
     def width(self) -> int:
-        """The numbers of a vector."""
+        """The width of a vector."""
         return self.truncate_dim or self.model.outputs[0].shape[-1]
 
     def __call__(self, texts: Sequence[str], batch_size: int = 32, prompt: str | None = None) -> npt.NDArray[np.float32]:
-        """The vectors of texts, `(texts, width)`, float32, each of length 1 unless the settings say otherwise.
+        """The vectors of texts, `(texts, width)`, float32, each of length 1 unless `normalize` is False.
 
         Args:
             texts: a list of texts.
-            batch_size: texts of a batch.
+            batch_size: texts per batch.
             prompt: see `prompt_text`.
 
         Raises:
@@ -145,7 +146,7 @@ class SentenceEmbedder(VectorTask):
         return map(self._finished, self._embedding_stream(prompt, batch_tokens).stream(texts))
 
     def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
-        """The vectors of queries, as `stream`: with the prompt "query", and such that `measure` is their product with documents."""
+        """The vectors of queries, as `stream`: with the prompt "query", scaled so that products with documents equal `measure`."""
         return map(self._compared, self._embedding_stream("query").stream(texts))
 
     def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
@@ -153,10 +154,10 @@ class SentenceEmbedder(VectorTask):
         return map(self._compared, self._embedding_stream("document").stream(texts))
 
     def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
-        """A function as `documents`, for texts that come in blocks.
+        """A function like `documents`, to be called with one chunk of texts after another.
 
-        All calls pad rows to the lengths that the texts of the first one decide, so that a compiled program is used again. Nothing
-        else of a call depends on the calls before it.
+        All calls pad rows to lengths chosen from the texts of the first call, so that compiled programs are reused. Otherwise calls
+        are independent.
 
         Args:
             batch_tokens: as for `EmbeddingStream.of_model`.
@@ -173,16 +174,16 @@ class SentenceEmbedder(VectorTask):
         return encode
 
     def description(self) -> dict[str, Any]:
-        """Plain values that identify the model and the settings of its vectors, for an index."""
+        """Plain values that identify the model and the settings that affect its vectors, for an index."""
         of_vectors = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
         return retriever_description(self, {**of_vectors, "modules": [shown(module) for module in modules_of(self.modules)]})
 
     def prompt_text(self, prompt: str | None) -> str:
-        """The text that is put before every text.
+        """The prompt that is put before every text.
 
         Args:
-            prompt: the name of a prompt of the settings, "query" or "document"; any other text is itself what is put before every
-                text. None for the default prompt, if there is one.
+            prompt: the name of a prompt in the settings, "query" or "document"; any other string is used as the prompt itself. None
+                for the default prompt, if there is one.
         """
         name = self.default_prompt if prompt is None else prompt
         return "" if name is None else self.prompts.get(name, "" if name in ALWAYS else name)
@@ -201,7 +202,7 @@ class SentenceEmbedder(VectorTask):
         return super().windows(texts, pairs, truncate=self.truncate, **options)
 
     def settings(self) -> dict[str, Any]:
-        """The arguments of the constructor except model, tokenizer and modules, whose weights are files of their own."""
+        """The arguments of the constructor except model, tokenizer and modules, whose weights are in separate files."""
         own = {
             "poolings": list(self.poolings),
             "normalize": self.normalize,
@@ -215,7 +216,7 @@ class SentenceEmbedder(VectorTask):
         return {**super().settings(), **own}
 
     def further_files(self) -> dict[str, bytes]:
-        """The files that let sentence-transformers read the Hugging Face folder."""
+        """The files with which sentence-transformers reads the Hugging Face folder."""
         return dense_files(
             self.model.config.hidden_size,
             self.max_len,
@@ -230,7 +231,7 @@ class SentenceEmbedder(VectorTask):
         )
 
     def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
-        """The model from ids to the vectors of `__call__`, in one graph; of prompts that are not pooled it knows the given one."""
+        """The model from ids to the vectors of `__call__`, in one graph; if prompts are not pooled, for the given prompt only."""
         text = self.prompt_text(prompt)
         model = embedding_model(
             self.encoder,
@@ -248,7 +249,7 @@ class SentenceEmbedder(VectorTask):
         return self.encoder
 
     def _embedding_stream(self, prompt=None, batch_tokens=None, lengths=None):
-        """The `EmbeddingStream` of vectors as the modules give them."""
+        """The `EmbeddingStream` of vectors after the modules."""
         return EmbeddingStream.of_model(
             self.encoder,
             self.tokenizer,
@@ -263,7 +264,7 @@ class SentenceEmbedder(VectorTask):
         )
 
     def _pooled(self, texts, batch_size, progress, prompt=None):
-        """The vectors of a list of texts as the modules give them, `(texts, numbers)`."""
+        """The vectors of a list of texts after the modules, `(texts, width)`."""
         prompt = self.prompt_text(prompt)
         skip = self._tokens_to_skip(prompt)
         model = embedding_model(self.encoder, self.poolings, modules=self.modules, skip=skip) if skip else self.model
@@ -280,7 +281,7 @@ class SentenceEmbedder(VectorTask):
         return self._compared(self._pooled(texts, batch_size, progress, prompt))
 
     def _finished(self, vectors):
-        """Vectors after the last steps, scaled and cut: float32 `(..., width)`."""
+        """Final vectors, scaled and truncated: float32 `(..., width)`."""
         return (unit(vectors) if self.normalize else vectors)[..., : self.width].astype("float32")
 
     def _compared(self, vectors):
@@ -290,5 +291,5 @@ class SentenceEmbedder(VectorTask):
 
 
 def unit(vectors):
-    """Vectors `(..., width)` scaled to length 1; 0 stays 0."""
+    """Vectors `(..., width)` scaled to length 1; zero vectors are unchanged."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

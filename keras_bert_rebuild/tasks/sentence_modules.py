@@ -1,4 +1,4 @@
-"""What vectors pass after the pooling, as layers of Keras and as arrays: dense layers, norms and unit length."""
+"""Modules applied after pooling, as Keras layers and as arrays: dense layers, norms and scaling to unit length."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,15 +20,15 @@ def module_layers(modules: Iterable[Any], width: int) -> list[keras.layers.Layer
     """Modules as layers with weights, in float32 under any dtype policy.
 
     Args:
-        modules: `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`, or layers of Keras, which are built and used as they
-            are; in order.
-        width: numbers of the vector that the first one takes.
+        modules: `DenseModule`, `ResidualModule`, `NormModule`, `UnitModule` or Keras layers, which are built and used unchanged; in
+            order of application.
+        width: width of the vector that the first one takes.
 
     Returns:
         A layer for each; they take `(..., width)`.
 
     Raises:
-        ValueError: the weights of a module have a different width, or it is something else.
+        ValueError: the weights of a module have a different width, or an item is neither a module nor a layer.
     """
     made = []
     for number, module in enumerate(modules, 1):
@@ -43,11 +43,11 @@ def module_layers(modules: Iterable[Any], width: int) -> list[keras.layers.Layer
 def _layer(module, number, width):
     if not isinstance(module, MODULES):
         names = ", ".join(kind.__name__ for kind in MODULES)
-        raise ValueError(f"modules must be {names} or layers of Keras; got {type(module).__name__}.")
+        raise ValueError(f"modules must be {names} or Keras layers; got {type(module).__name__}.")
     if isinstance(module, UnitModule):
         return keras.layers.UnitNormalization(dtype="float32", name=f"Sentence-Unit-{number}")
     if len(module[0]) != width:
-        raise ValueError(f"module {number} after the pooling must take {width} numbers; its weights are for {len(module[0])}.")
+        raise ValueError(f"module {number} after the pooling must take the width {width}; its weights have {len(module[0])}.")
     if isinstance(module, NormModule):
         layer = keras.layers.LayerNormalization(epsilon=EPSILON, dtype="float32", name=f"Sentence-Norm-{number}")
         arrays = [module.gamma, module.beta]
@@ -66,13 +66,13 @@ def _layer(module, number, width):
     return layer
 
 
-def modules_of(layers_behind: Iterable[keras.layers.Layer]) -> list[Any]:
-    """Layers as `MODULES` with arrays, as a folder has them: the inverse of `module_layers`.
+def modules_of(layers_after: Iterable[keras.layers.Layer]) -> list[Any]:
+    """Layers as `MODULES` with arrays, as stored in a folder: the inverse of `module_layers`.
 
     Raises:
         ValueError: a layer has no counterpart in sentence-transformers.
     """
-    return [_module(layer) for layer in layers_behind if not isinstance(layer, keras.layers.Dropout)]
+    return [_module(layer) for layer in layers_after if not isinstance(layer, keras.layers.Dropout)]
 
 
 def _module(layer):
@@ -96,7 +96,7 @@ def _module(layer):
 
 
 def shown(module: Any) -> list[Any]:
-    """What one of `MODULES` is, without its weights, as plain values."""
+    """A description of one of `MODULES` without its weights, as plain values."""
     return [
         type(module).__name__,
         *(part if isinstance(part, str) else None if part is None else list(part.shape) for part in module),
@@ -111,11 +111,11 @@ def new_dense(width: int, units: int, activation: str = "linear", bias: bool = T
     """A newly initialised dense layer, the same on every backend.
 
     Args:
-        width: numbers of a vector that it takes.
-        units: numbers of a vector that it gives.
-        activation: one of those of `ACTIVATIONS`.
-        bias: whether it has a bias, which is 0.
-        seed: seed of the kernel, which is uniform within ±1/√width, as that of torch's linear layer.
+        width: width of its inputs.
+        units: width of its outputs.
+        activation: one of `ACTIVATIONS`.
+        bias: whether it has a bias, initially 0.
+        seed: seed of the kernel, which is uniform within ±1/√width, as in torch's linear layer.
     """
     kernel = np.random.default_rng([seed, width, units]).uniform(-1, 1, (width, units)) * width**-0.5
     return DenseModule(kernel.astype("float32"), np.zeros(units, "float32") if bias else None, activation)

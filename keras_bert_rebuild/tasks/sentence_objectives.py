@@ -1,4 +1,4 @@
-"""Training objectives for vectors of texts: each is an object that defines the targets of examples, and the loss."""
+"""Training objectives for vectors of texts: each defines the targets of examples, and the loss."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from keras_bert_rebuild.training.retrieval_losses import DistillationLoss, InBat
 
 @dataclass(frozen=True, kw_only=True)
 class VectorTraining:
-    """How vectors are trained, besides the objective: fields of `FinetuneSettings` of the same names. Nothing here changes answers.
+    """Training settings for vectors besides the objective; see the fields of `FinetuneSettings`. None of them affects inference.
 
     `symmetric` is true by default for pairs, and false for groups.
     """
@@ -30,23 +30,23 @@ class VectorTraining:
 class Objective(abc.ABC):
     """The training objective of a `SentenceEmbedder`. Abstract.
 
-    `SentenceEmbedder`, `FinetuneSettings` and `load_task` accept every name in `OBJECTIVES`, also one that is added.
+    `SentenceEmbedder`, `FinetuneSettings` and `load_task` accept every name in `OBJECTIVES`, including user-defined ones.
 
     Args:
-        score_range: the scores of least and greatest similarity.
-        scale: factor of the cosines; None for that of the class.
+        score_range: the scores of minimum and maximum similarity.
+        scale: factor of the cosines; None for the default of the class.
         training: a `VectorTraining`; None for the defaults.
         similarity: a name in `SIMILARITIES`.
     """
 
     examples: tuple[str, ...] = ("similarity",)
-    """The kinds of examples that it is for, as for `read_examples`."""
+    """The kinds of examples that it supports, as for `read_examples`."""
 
     default_scale = 20.0
-    """The usual factor of the cosines."""
+    """The default factor of the cosines."""
 
     all_windows = True
-    """Whether every window of a long pair is a pair of its own; else only the first windows are used."""
+    """Whether every window of a long pair is a separate pair; otherwise only the first windows are used."""
 
     needs_teacher = False
     """Whether groups of texts must have the scores of a teacher, and at least one negative."""
@@ -63,7 +63,7 @@ class Objective(abc.ABC):
 
     @classmethod
     def settings_for(cls, scores: Sequence[float | None]) -> Mapping[str, Any]:
-        """Further settings of the embedder for pairs with these scores; a ValueError if nothing can be learned from them."""
+        """Further settings of the embedder for pairs with these scores; a ValueError if the scores do not suit the objective."""
         return {}
 
     def target(self, score: float | None, where: str) -> float | None:
@@ -72,17 +72,17 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
-        """The loss on vectors in groups, or in which the two of a pair are consecutive."""
+        """The loss, on vectors in groups or in consecutive pairs."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments that all losses have."""
+        """The arguments that all losses share."""
         dims, weights = self.training.matryoshka_dims, self.training.matryoshka_weights
         return {"scale": self.scale, "similarity": self.similarity, "dims": dims, "dim_weights": weights}
 
 
 class Cosine(Objective):
-    """Cosines that match the scores of pairs."""
+    """Fit cosines to the scores of pairs."""
 
     default_scale = 1.0
 
@@ -90,7 +90,7 @@ class Cosine(Objective):
     def settings_for(cls, scores):
         known = [score for score in scores if score is not None]
         if len(known) < len(scores) or min(known) == max(known):
-            raise ValueError(f"pairs must have different scores to learn cosines; {len(known)} of {len(scores)} have one.")
+            raise ValueError(f"pairs must have scores that differ to learn cosines; {len(known)} of {len(scores)} have a score.")
         return {"score_range": (min(known), max(known))}
 
     def target(self, score, where):
@@ -102,11 +102,11 @@ class Cosine(Objective):
         return (score - low) / (high - low)
 
     def loss(self):
-        return CosineLoss(**{**self.settings, "scale": 1.0})  # cosines are compared with scores as they are
+        return CosineLoss(**{**self.settings, "scale": 1.0})  # cosines are compared with scores without a factor
 
 
 class CoSent(Cosine):
-    """Cosines in the order of the scores of pairs."""
+    """Order cosines as the scores of pairs."""
 
     default_scale = 20.0
     all_windows = False  # the pairs of a batch are compared with each other
@@ -116,10 +116,10 @@ class CoSent(Cosine):
 
 
 class InBatchNegatives(Objective):
-    """Finding the second text of every pair, or the positive of every query, among the texts of the batch."""
+    """Find the second text of every pair, or the positive of every query, among the texts of the batch."""
 
     examples = ("similarity", "retrieval")
-    all_windows = False  # negatives must not meet another window of their own pair
+    all_windows = False  # another window of the same pair must not be a negative
 
     def loss(self):
         guided = self.training.guide is not None
@@ -130,7 +130,7 @@ class InBatchNegatives(Objective):
 
 
 class MarginMse(Objective):
-    """Distances between positive and negative as those of a teacher's scores."""
+    """Learn a teacher's margins between positive and negatives."""
 
     examples, default_scale, needs_teacher = ("retrieval",), 1.0, True
 
@@ -139,7 +139,7 @@ class MarginMse(Objective):
 
 
 class Distillation(Objective):
-    """The distribution over the texts of a group as that of a teacher's scores."""
+    """Learn a teacher's distribution over the texts of a group."""
 
     examples, needs_teacher = ("retrieval",), True
 
@@ -148,7 +148,7 @@ class Distillation(Objective):
 
 
 class Triplet(Objective):
-    """Texts near the farthest one of their label, compared with the nearest one of another label."""
+    """Bring texts nearer to the farthest text of their label than to the nearest of another label."""
 
     examples, default_scale = ("classification",), 1.0
 
@@ -157,7 +157,7 @@ class Triplet(Objective):
 
 
 class Contrastive(Objective):
-    """Finding the texts of the same label among those of the batch."""
+    """Find the texts with the same label among those of the batch."""
 
     examples = ("classification",)
 
@@ -165,7 +165,7 @@ class Contrastive(Objective):
         return ContrastiveLoss(**self.settings)
 
 
-# Name of an objective, and its class.
+# The classes of objectives by name.
 OBJECTIVES: dict[str, type[Objective]] = {
     "cosine": Cosine,
     "in_batch_negatives": InBatchNegatives,
@@ -183,5 +183,5 @@ def objectives_for(examples: str) -> list[str]:
 
 
 def objective_for(scores: Sequence[float | None]) -> str:
-    """The default objective for pairs with these scores: cosines if all pairs have one."""
+    """The default objective for pairs with these scores: "cosine" if all pairs have one."""
     return "in_batch_negatives" if None in scores else "cosine"

@@ -1,19 +1,19 @@
-"""Settings of vectors of sentences, checked: poolings, prompts and the measure of similarity."""
+"""Checks of the settings of sentence vectors: poolings, prompts and the similarity measure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS
 
-# What compares vectors: their cosine, or their product.
+# The similarity of vectors: their cosine or their product.
 MEASURES = ("cosine", "dot")
 
-# The prompts of queries and of documents exist in every embedder, and are empty unless the settings say otherwise.
+# Every embedder has prompts for queries and documents, which are empty by default.
 ALWAYS = ("query", "document")
 
 
 def checked_poolings(poolings: Any) -> tuple[str, ...]:
-    """Names of poolings, each once, or a single one as a string; a ValueError for others or none."""
+    """Names of poolings as a tuple, from a list or a single string; a ValueError if one is unknown or repeated, or for none."""
     names: Sequence[str] = (poolings,) if isinstance(poolings, str) else tuple(poolings)
     if not names or not set(names) <= set(POOLINGS) or len(set(names)) < len(names):
         raise ValueError(f"poolings must be some of {', '.join(POOLINGS)}, each once; got {', '.join(map(str, names)) or 'none'}.")
@@ -21,7 +21,7 @@ def checked_poolings(poolings: Any) -> tuple[str, ...]:
 
 
 def checked_prompts(prompts: Any, default: Any) -> dict[str, str]:
-    """Texts by name, with the default one among them or one that always exists; else a ValueError."""
+    """Prompts by name, checked; a ValueError if the default prompt is not among them."""
     prompts = {} if prompts is None else prompts
     if not isinstance(prompts, Mapping) or not all(isinstance(part, str) for item in prompts.items() for part in item):
         raise ValueError(f"prompts must be texts by name; got {prompts!r:.80}.")

@@ -1,4 +1,4 @@
-"""Sparse vectors of texts: a weight for each word of the vocabulary that a text is about, from a masked language model."""
+"""Sparse vectors of texts: weights of words of the vocabulary, from a masked language model."""
 
 import itertools
 from collections import deque
@@ -24,22 +24,22 @@ from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_rows import Windows
 from keras_bert_rebuild.training.flops_regularizer import FlopsRegularizer
 
-# The numbers of words, ascending, and their weights, above 0.
+# The ids of words, ascending, and their weights, above 0.
 SparseVector: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 
-# A sparse vector on its way, one array.
+# A sparse vector as a single array, while it is processed.
 _ENTRIES = np.dtype([("id", "int32"), ("weight", "float32")])
 
-# Settings that change vectors.
+# The settings that affect vectors.
 OF_VECTORS = ("pooling", "activation", "prompts", "default_prompt", "max_active", "truncate", "max_len", "stride")
 
 
 class SparseEmbedder(GroupTask):
-    """Computes sparse vectors of texts, SPLADE: the weights of words, which texts are compared by, as by counts of words.
+    """SPLADE: computes sparse vectors of texts, the weights of words, which are compared like counts of words.
 
         weight of a word = max over tokens, or sum, of log(1 + max(0, logit of the MLM head))        score = query · document
 
-    The words need not be in the text. Of a text that is too long for `max_len`, the vector is the maximum, or sum, over its
+    The words need not occur in the text. The vector of a text that is too long for `max_len` is the maximum, or sum, over its
     windows.
 
     Args:
@@ -47,16 +47,16 @@ class SparseEmbedder(GroupTask):
         tokenizer: as for `task_tokenizer`.
         pooling: "max" or "sum" over the tokens of a text.
         activation: "log1p_relu", log(1 + max(0, logit)), or "log1p_log1p_relu", log(1 + that).
-        prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
-            default.
-        default_prompt: the name of the prompt for texts that are neither; None for no prompt.
-        max_active: leave only that many words of a vector, the strongest; None for all.
-        truncate: cut long texts at `max_len`, as sentence-transformers does, instead of splitting them into windows.
+        prompts: prompts, which are put before texts, by name; "query" and "document" are for `queries` and `documents`, and empty
+            by default.
+        default_prompt: the name of the prompt for other texts; None for no prompt.
+        max_active: maximum number of words in a vector; those with the largest weights are kept. None for all.
+        truncate: truncate long texts to `max_len`, as sentence-transformers does, instead of splitting them into windows.
         objective: "in_batch_negatives"; or, with the scores of a teacher, "margin_mse" or "distillation".
-        negatives: texts not to find of each query in training.
+        negatives: number of negatives per query in training.
         scale: factor of the scores in training.
-        flops: weights of the `FlopsRegularizer` for queries and for documents: the greater, the fewer words.
-        query_l1: its weight of the sum of the weights of queries.
+        flops: weights of the `FlopsRegularizer` for queries and for documents; larger weights give fewer words.
+        query_l1: weight of the L1 norm of queries in the `FlopsRegularizer`.
         flops_steps: training steps until these weights are reached.
         max_len, stride: see `Task`.
 
@@ -68,7 +68,7 @@ class SparseEmbedder(GroupTask):
     vectors = "sparse"
     similarity = "dot"
     options = ("objective", "negatives", "flops", "epochs", "steps", "batch_size")
-    named_by_heads = False  # most masked language models were trained for something else
+    named_by_heads = False  # most masked language models are not sparse embedders
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SparseEmbedder(GroupTask):
             raise ValueError(f"max_active must be at least 1 word, or None for all; got {max_active}.")
         if len(flops) != 2 or min(*flops, query_l1) < 0 or flops_steps < 1:
             found = f"{tuple(flops)}, {query_l1} and {flops_steps}"
-            raise ValueError(f"flops must be two weights and query_l1 one, from 0, and flops_steps at least 1; got {found}.")
+            raise ValueError(f"flops must be two weights and query_l1 one, at least 0, and flops_steps at least 1; got {found}.")
         self.check_objective(objective, negatives, scale)
         super().check_model(model)
         self.encoder = model
@@ -116,7 +116,7 @@ class SparseEmbedder(GroupTask):
         super().__init__(_pooled_model(model, pooling, activation, price), tokenizer, max_len=max_len, stride=stride)
 
     def check_model(self, model: keras.Model) -> None:
-        """The head is checked before its last layer is replaced."""
+        """Does nothing: the head is checked before its last layer is replaced."""
 
     @classmethod
     def words(cls) -> tuple[FinetuneTask, ...]:
@@ -130,11 +130,11 @@ class SparseEmbedder(GroupTask):
 
     @property
     def width(self) -> int:
-        """Words of the vocabulary."""
+        """The number of words in the vocabulary."""
         return self.model.outputs[0].shape[-1]
 
     def __call__(self, texts: Sequence[str], prompt: str | None = None) -> list[SparseVector]:
-        """The vectors of texts: for each the numbers of its words, ascending, and their weights.
+        """The vectors of texts: for each the ids of its words, ascending, and their weights.
 
         Args:
             texts: a list of texts.
@@ -154,11 +154,11 @@ class SparseEmbedder(GroupTask):
         return self._stream(texts, "document")
 
     def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[SparseVector]]:
-        """A function as `documents`, in batches of that many tokens, padding included; None for what the device is fast with."""
+        """A function like `documents`, with this number of tokens per batch, including padding; None for a fast number."""
         return lambda texts: self._stream(texts, "document", batch_tokens)
 
     def to_scipy(self, texts: Iterable[str], prompt: str | None = None) -> Any:
-        """The vectors of texts as a sparse matrix of scipy, `(texts, words)`, in compressed rows.
+        """The vectors of texts as a SciPy CSR matrix, `(texts, words)`.
 
         Args:
             texts, prompt: as in a call.
@@ -174,10 +174,10 @@ class SparseEmbedder(GroupTask):
         return csr_matrix((weights, ids, ends), shape=(len(vectors), self.width))
 
     def tokens_of(self, vector: SparseVector, top_k: int | None = None) -> list[tuple[str, float]]:
-        """The words of a vector and their weights, the strongest first.
+        """The words of a vector and their weights, largest first.
 
         Args:
-            vector: as from a call.
+            vector: a vector from a call.
             top_k: number of words; None for all.
         """
         ids, weights = vector
@@ -185,9 +185,9 @@ class SparseEmbedder(GroupTask):
         return [(tokens.get(int(ids[i]), str(ids[i])), float(weights[i])) for i in np.argsort(-weights, kind="stable")[:top_k]]
 
     def description(self) -> dict[str, Any]:
-        """Plain values that identify the model and the settings of its vectors, for an index."""
+        """Plain values that identify the model and the settings that affect its vectors, for an index."""
         settings = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
-        # Not of the model that is trained, which counts its steps.
+        # Not of the training model, which has a step counter among its weights.
         return {**retriever_description(self, settings), "weights": weights_digest(self.encoder)}
 
     def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
@@ -195,7 +195,7 @@ class SparseEmbedder(GroupTask):
         return of(queries, "query"), of(documents, "document")
 
     def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
-        # A dense row a query, and the words of all documents one after another.
+        # A dense row per query, and the words of all documents concatenated.
         entries = list(self._counted(documents, progress))
         ids, weights = (np.concatenate(parts) for parts in zip(*entries, strict=True))
         owners = np.repeat(np.arange(len(entries)), [len(of_text) for of_text, _ in entries])
@@ -217,7 +217,7 @@ class SparseEmbedder(GroupTask):
         return {**super().settings(), **own, **self.training_settings(), **regularizer}
 
     def further_files(self) -> dict[str, bytes]:
-        """The files that let sentence-transformers read the Hugging Face folder."""
+        """The files with which sentence-transformers reads the Hugging Face folder."""
         return sparse_files(
             self.width,
             self.max_len,
@@ -248,7 +248,7 @@ class SparseEmbedder(GroupTask):
             yield vector
 
     def _stream(self, texts, prompt, batch_tokens=None):
-        counts: deque[int] = deque()  # for every text that was read ahead, the number of its windows
+        counts: deque[int] = deque()  # for every text that was read ahead, its number of windows
         names = [tensor.name for tensor in self.model.inputs]
 
         def rows():
@@ -266,7 +266,7 @@ class SparseEmbedder(GroupTask):
             yield self._vector(windows)
 
     def _vector(self, windows):
-        """The vector of a text from those of its windows."""
+        """The vector of a text from the vectors of its windows."""
         entries = np.concatenate(windows)
         ids, weights = entries["id"], entries["weight"]
         if len(windows) > 1:
@@ -281,7 +281,7 @@ class SparseEmbedder(GroupTask):
 
 
 def _entries(weights, row):
-    """The words with a weight above 0, in one array."""
+    """The words with a weight above 0, as one array."""
     ids = np.flatnonzero(weights > 0)
     entries = np.empty(len(ids), _ENTRIES)
     entries["id"], entries["weight"] = ids, weights[ids]
@@ -289,10 +289,10 @@ def _entries(weights, row):
 
 
 def _pooled_model(model, pooling, activation, regularizer):
-    """The model up to its MLM head, whose logits are pooled."""
+    """The model with pooled logits of its MLM head as its output."""
     similarity = model.get_layer("MLM-Sim")
     x = VocabularyPooling(similarity, pooling, activation, name="Pool-Vocabulary")(similarity.input)
-    inputs = [tensor for tensor in model.inputs if tensor.name != "Input-Masked"]  # which the last layer of the head reads
+    inputs = [tensor for tensor in model.inputs if tensor.name != "Input-Masked"]  # the input of the last layer of the head
     pooled = BertModel(bare_if_one(inputs), regularizer(x))
     pooled.config, pooled.load_report = model.config, getattr(model, "load_report", None)
     return pooled

@@ -1,4 +1,4 @@
-"""Entities and the tags of their words: the schemes as one table, IO, IOB1, IOB2, IOE1, IOE2, BIOES, BILOU and variants."""
+"""Tagging schemes of entities as one table: IO, IOB1, IOB2, IOE1, IOE2, BIOES, BILOU and variants."""
 
 import functools
 import itertools
@@ -9,12 +9,12 @@ import numpy as np
 from keras_bert_rebuild.layers.conditional_random_field import viterbi
 from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE, entities_of, prefix_of, type_of
 
-# What is next to a word of an entity: a word of the same entity, a word of another entity of the same label, or anything else (a
-# word outside, an entity of another label, an end of the text).
+# The neighbour of a word in an entity: a word of the same entity, a word of another entity with the same label, or anything else (a
+# word outside, an entity with another label, an end of the text).
 SAME_ENTITY, SAME_LABEL, OTHER = "=", "&", "|"
 
-# Scheme, its prefixes, and for each what may be to its left and to its right. B in IOB1 begins an entity only directly after one of
-# the same label; E in IOE1 ends an entity only directly before one.
+# For every scheme its prefixes, and for each the allowed neighbours to its left and right. B in IOB1 begins an entity only directly
+# after another with the same label; E in IOE1 ends an entity only directly before one.
 SCHEMES = {
     "IO":    {"I": ("=|", "=|")},
     "IOB2":  {"B": ("&|", "=&|"), "I": ("=", "=&|")},
@@ -29,17 +29,17 @@ SCHEMES = {
 
 
 def check_scheme(name, labels):
-    """The scheme; a ValueError if it is unknown or not that of these tags."""
+    """The scheme; a ValueError if it is unknown or a tag does not belong to it."""
     if name not in SCHEMES:
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}; got {name!r}.")
     others = [tag for tag in labels if tag != OUTSIDE and (prefix_of(tag) not in SCHEMES[name] or tag[1:2] not in ("", "-"))]
     if others:
-        raise ValueError(f"scheme must be that of the tags; got {name!r} and the tag {others[0]!r}.")
+        raise ValueError(f"scheme must have all the tags; {name!r} does not have the tag {others[0]!r}.")
     return name
 
 
 def are_of_entities(tags):
-    """Whether tags describe entities in some scheme."""
+    """Whether tags describe entities in one of the schemes."""
     if not all(isinstance(tag, str) for tag in tags):
         return False
     return set(tags) <= {OUTSIDE} or recognised({*tags, OUTSIDE}) is not None
@@ -48,8 +48,8 @@ def are_of_entities(tags):
 def recognised(labels, sentences=()):
     """The scheme of tags, inferred from the set of tags and, if several fit, from their order in sentences.
 
-    The scheme whose rules the sentences break least is chosen. If that does not decide, tags with an I-x and no B-x are IOB1, those
-    with an I-x and no E-x are IOE1, and otherwise the first of `SCHEMES` that has all the prefixes is chosen.
+    The scheme whose rules the sentences break least often is chosen. In case of a tie, tags with an I-x but no B-x are IOB1, those
+    with an I-x but no E-x are IOE1; otherwise the first of `SCHEMES` that has all prefixes is chosen.
 
     Args:
         labels: all tags.
@@ -75,12 +75,12 @@ def recognised(labels, sentences=()):
 
 
 def needed(scheme):
-    """The prefixes that every label of a scheme needs; the others occur only where two entities of a label are adjacent."""
+    """The prefixes that every label of a scheme needs; others occur only between adjacent entities with the same label."""
     return [prefix for prefix, sides in SCHEMES[scheme].items() if SAME_LABEL not in sides]
 
 
 def tags_for(scheme, kinds, seen=()):
-    """The tags of a scheme for labels of entities, a set: O, those with the needed prefixes, and those in `seen`."""
+    """The set of tags of a scheme for labels of entities: O, tags with the needed prefixes, and those in `seen`."""
     return {OUTSIDE, *seen, *(_tag(prefix, kind) for kind in kinds for prefix in needed(scheme))}
 
 
@@ -100,7 +100,7 @@ def is_legal(scheme, tags):
 
 
 def tags_of_entities(scheme, entities, count):
-    """The tags of a sentence from its entities; in IO, adjacent entities of a label become one.
+    """The tags of a sentence from its entities; in IO, adjacent entities with the same label become one.
 
     Args:
         scheme: a key of `SCHEMES`.
@@ -128,13 +128,13 @@ def tags_of_entities(scheme, entities, count):
 
 
 def in_scheme(scheme, tags):
-    """The tags of a sentence in a scheme, with the same entities; tags that follow its rules are not changed."""
+    """The tags of a sentence converted to a scheme, with the same entities; tags that follow its rules are unchanged."""
     return list(tags) if is_legal(scheme, tags) else tags_of_entities(scheme, entities_of(tags), len(tags))
 
 
 def nearest_tag(scheme, tag, known):
-    """The tag; if it is unknown, the known tag of its label that means the same for a single word, such as I-x for B-x of IOB1 and
-    IOE1."""
+    """The tag if it is known; otherwise the known tag with the same meaning for an entity of one word, such as I-x for B-x in IOB1
+    and IOE1."""
     if tag in known or tag == OUTSIDE:
         return tag
     others = [_tag(prefix, type_of(tag)) for prefix in needed(scheme)]
@@ -152,7 +152,7 @@ def _tag(prefix, kind):
     return prefix if kind == "_" else f"{prefix}-{kind}"
 
 
-# A label, and the first word and the one after the last; in a text, its characters.
+# A label, the first word and the one after the last; in a text, characters instead of words.
 Span = namedtuple("Span", ["label", "start", "end"])
 
 
@@ -176,25 +176,25 @@ def tags_of_spans(starts, ends, spans, scheme="IOB2"):
         scheme: a key of `SCHEMES`, the scheme of the tags.
 
     Returns:
-        A tag for each word: a word belongs to the span that has the most of its characters, or to the first of several such spans.
+        A tag for each word: a word belongs to the span that contains most of its characters, or to the first of several such spans.
 
     Raises:
-        ValueError: spans overlap, or all the words of a span belong to other spans.
+        ValueError: spans overlap, or all words of a span belong to other spans.
     """
     spans = sorted(spans)
     for (_, end_before, _), (start, end, label) in itertools.pairwise(spans):
         if start < end_before:
-            raise ValueError(f"spans must not overlap; {(start, end, label)} begins in the one before")
+            raise ValueError(f"spans must not overlap; {(start, end, label)} begins within the previous one")
     owners = [_owner(first, last, spans) for first, last in zip(starts, ends, strict=True)]
     for span in spans:
         if span not in owners:
-            raise ValueError(f"every span must have a word of its own; {span} has none")
+            raise ValueError(f"every span must have a word that belongs to no other; {span} has none")
     words = {span: [i for i, owner in enumerate(owners) if owner == span] for span in spans}
     return tags_of_entities(scheme, [(span[2], inside[0], inside[-1]) for span, inside in words.items()], len(owners))
 
 
 def _owner(first, last, spans):
-    """The span with the most characters of `first` to `last`, the first of several; None if no span has one."""
+    """The span with most characters from `first` to `last`, the first of several such spans; None if no span has any."""
     shared = [min(end, last) - max(start, first) for start, end, _ in spans]
     most = max(shared, default=0)
     return spans[shared.index(most)] if most > 0 else None
@@ -213,11 +213,11 @@ def best_tags(log_probabilities, labels, scheme, transitions=None):
         log_probabilities: `(words, labels)`, or unnormalised scores.
         labels: the tags.
         scheme: a key of `SCHEMES`; None if any tag may follow any other.
-        transitions: scores of a `ConditionalRandomField`, `(labels + 2, labels)`: of the tag of the column after that of the row,
-            then of beginning with it, then of ending with it; or None.
+        transitions: scores of a `ConditionalRandomField`, `(labels + 2, labels)`: in row i and column j the score of tag j after
+            tag i, then a row of scores of beginning with a tag, and one of ending with it; or None.
 
     Returns:
-        The indices of the tags, `(words,)`; the best tag of every word by itself if these labels have no allowed sequence.
+        The indices of the tags, `(words,)`; the best tag of each word independently if no sequence of these labels is allowed.
     """
     count = len(labels)
     scores = np.zeros((count + 2, count)) if transitions is None else np.array(transitions, "float64")

@@ -1,4 +1,4 @@
-"""What all tasks have in common: a model, a tokenizer, and the way from examples to answers."""
+"""The base class of all tasks: a model, a tokenizer, and the way from examples to predictions."""
 
 import abc
 import os
@@ -19,7 +19,7 @@ from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head, task_t
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, buckets_for, encode_windows, predict_rows, row_length
 
-# Called with the number of finished rows and of all rows.
+# Called with the number of finished rows and the total.
 Progress: TypeAlias = Callable[[int, int], object] | None
 
 
@@ -31,7 +31,7 @@ class Task(abc.ABC):
         tokenizer: as for `task_tokenizer`.
         max_len: maximum number of tokens in a row; None for the maximum of the model, at most 512. Longer texts are split into
             windows.
-        stride: tokens that a window shares with the next; None for a quarter of `max_len`.
+        stride: number of tokens that consecutive windows share; None for a quarter of `max_len`.
     """
 
     kind: str
@@ -41,13 +41,13 @@ class Task(abc.ABC):
     """The heads of the model."""
 
     named_by_heads = True
-    """Whether weights with these heads, and without task.json, are a model of this task."""
+    """Whether weights with these heads and without task.json are loaded as this task."""
 
     per_token = False
     """Whether the model has an output for every token."""
 
     label_padding: int | None = None
-    """The padding value of targets of tokens."""
+    """The value that pads targets of tokens."""
 
     examples: str | Kind
     """The type of its examples, as for `read_examples`."""
@@ -62,13 +62,13 @@ class Task(abc.ABC):
     """The fields of `FinetuneSettings` that this task accepts and some others do not."""
 
     shortest_row = 8
-    """The least `max_len`: windows of pairs must have room for both texts."""
+    """The minimum of `max_len`: windows of pairs must have room for both texts."""
 
     row_lengths: list[int] | None = None
-    """Lengths that rows are padded to in training and in prediction alike; None to choose them for the rows of each."""
+    """Lengths that rows are padded to in both training and prediction; None to choose them separately."""
 
     answers_by_id = False
-    """Whether a row of its answers has an `id` and an `answer`, so that a .json file can map one to the other."""
+    """Whether a row of its predictions has an `id` and an `answer`, so that a .json file can map one to the other."""
 
     def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None, stride: int | None = None) -> None:
         self.check_model(model)
@@ -96,24 +96,24 @@ class Task(abc.ABC):
 
         Args:
             encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
-            tokenizer: None for the one next to the weights; else as for `task_tokenizer`.
+            tokenizer: None for the one next to the weights; otherwise as for `task_tokenizer`.
             labels: names of the labels, if the task has any.
             seed: seed of the head, which is the same on every backend.
             dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
             rates: dropout rates to change, fields of `BertConfig`.
-            **settings: those of the class.
+            **settings: further arguments of the class.
         """
         model = model_with_head(encoder, cls.heads, labels, seed=seed, dtype=dtype, **(rates or {}))
         return cls(model, tokenizer, **settings)
 
     @classmethod
     def words(cls) -> tuple[FinetuneTask, ...]:
-        """The names of the class for `finetune` and `predict`; by default its kind."""
+        """The names of this class in `finetune` and `predict`; by default its kind."""
         return (FinetuneTask(cls.kind, cls, cls.examples, cls.metrics, options=cls.options),)
 
     @property
     def word(self) -> FinetuneTask:
-        """The one of `words` that this task has."""
+        """The item of `words` that describes this task."""
         return self.words()[0]
 
     @classmethod
@@ -122,24 +122,24 @@ class Task(abc.ABC):
 
         Args:
             examples: a list of examples.
-            options: the value of each of the class's `options` in the fine-tuning.
-            **settings: those of the `FinetuneTask`.
+            options: the value of each of the class's `options` in the fine-tuning settings.
+            **settings: settings of the `FinetuneTask`.
         """
         return {}
 
     @classmethod
     def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
-        """The number of examples of each label, if a single label would leave nothing to learn; else None.
+        """The number of examples of each label if at least two labels are needed to learn anything; else None.
 
         Args:
             examples: a list of examples.
-            weighed: return None also if the loss has no weights for these labels.
-            **settings: those of the `FinetuneTask`.
+            weighed: return None also if the loss cannot weight these labels.
+            **settings: settings of the `FinetuneTask`.
         """
         return None
 
     def check_model(self, model: keras.Model) -> None:
-        """Raise a ValueError for a model without config or heads of the task."""
+        """Raise a ValueError for a model without a config or without the heads of the task."""
         if getattr(model, "config", None) is None or not set(self.heads) <= set(heads_of(model)):
             wanted = f"the head {self.heads[0]}" if self.heads else "a config"
             raise ValueError(f"{type(self).__name__} must have a BertModel with {wanted}; from_encoder makes one.")
@@ -154,14 +154,14 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """An answer for every example, in order; `progress` is called with the number of finished rows and of all rows."""
+        """A prediction for every example, in order; `progress` is called with the number of finished rows and the total."""
 
     @abc.abstractmethod
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """The standard metrics, `{name: number}`, of answers to labelled examples."""
+        """The standard metrics, `{name: number}`, of the predictions for labelled examples."""
 
     def tuned_answers(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """As `predict_examples`, but settings that affect only the answers are first set to the best ones for the examples."""
+        """As `predict_examples`, but settings that affect only predictions, such as thresholds, are first tuned on the examples."""
         return self.predict_examples(examples, batch_size=batch_size, progress=progress)
 
     def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
@@ -169,11 +169,11 @@ class Task(abc.ABC):
         return {}
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:
-        """An example in a file of answers, plain values by name: the inputs of the model, and the answer."""
+        """An example in a file of predictions, plain values by name: the inputs of the model, and the prediction."""
         return {**example.shown(), **(answer._asdict() if hasattr(answer, "_asdict") else {"answer": answer})}
 
     def rate_multipliers(self) -> dict[str, float]:
-        """Factors of the learning rate for weights that do not use that of the head, `{regular expression over paths: factor}`."""
+        """Learning rate multipliers of weights that need other rates than the head, `{regular expression over paths: factor}`."""
         return {}
 
     @property
@@ -189,9 +189,9 @@ class Task(abc.ABC):
         """Compile the training model with the loss of the task.
 
         Args:
-            optimizer: such as `AdamW`.
-            class_weights: `{label: weight}` for tasks with one label for each example; labels that are not in it have weight 1.
-            **kwargs: for its `compile`.
+            optimizer: an optimizer, such as `AdamW`.
+            class_weights: `{label: weight}` for tasks with one label per example; labels that are not in it have weight 1.
+            **kwargs: further arguments of `compile`.
         """
         model = self.training_model
         loss: Callable[..., keras.losses.Loss] = self.loss  # tasks with one label for each example accept weights
@@ -206,9 +206,9 @@ class Task(abc.ABC):
         """Batches for `fit` and `evaluate`, each padded to the shortest possible of a few lengths.
 
         Args:
-            encoded: as from `encode`.
-            batch_size: rows of a batch.
-            seed: seed of the order, which changes every epoch; None: short examples first, as for an evaluation.
+            encoded: rows from `encode`.
+            batch_size: rows per batch.
+            seed: seed of the order, which changes every epoch; None for short examples first, as in an evaluation.
             **kwargs: see `BucketedBatches`.
 
         Raises:
@@ -221,7 +221,7 @@ class Task(abc.ABC):
     def grouped_batches(
         self, encoded: Encoded, rows: Sequence[int], labels: Any, group: int, batch_size: int, seed: int | None, **kwargs: Any
     ) -> BucketedBatches:
-        """Batches of rows that belong together, in consecutive groups of `group`: see `batches`.
+        """Batches of rows in consecutive groups of `group` that stay together: see `batches`.
 
         `rows` are indices of rows of `encoded`, which may repeat; `labels` are their targets.
         """
@@ -231,14 +231,14 @@ class Task(abc.ABC):
         return BucketedBatches(inputs, labels, batch_size, buckets, seed, padding, self.label_padding, group, **kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a Hugging Face folder, with the other settings in task.json: see `load_task`."""
+        """Save the task as a Hugging Face folder, with the other settings in task.json: see `load_task`."""
         from keras_bert_rebuild.tasks.saved_task import save_task
 
         save_task(self, path)
 
     @classmethod
     def of_model(cls, model: keras.Model, tokenizer: Any = None, **settings: Any) -> Self:
-        """The task from a model that has its heads, as `load_task` reads it."""
+        """The task from a model with its heads, as loaded by `load_task`."""
         return cls(model, tokenizer, **settings)
 
     @classmethod
@@ -247,7 +247,7 @@ class Task(abc.ABC):
         return {}
 
     def model_to_save(self) -> keras.Model:
-        """The model whose weights are written."""
+        """The model whose weights are saved."""
         return self.model
 
     def further_files(self) -> dict[str, bytes]:
@@ -266,7 +266,7 @@ class Task(abc.ABC):
     ) -> list[Any]:
         """The output of the model, or of another with its inputs, for `Windows`, an array for each row.
 
-        `weighted_mean` combines them to one for each example.
+        `weighted_mean` combines the rows of each example.
         """
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}

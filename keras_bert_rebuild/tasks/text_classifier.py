@@ -20,15 +20,15 @@ from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
 class TextClassifier(Task):
     """Classifies texts or pairs of texts.
 
-    Texts longer than `max_len` are split into windows; in training each has the label of its text. The answer uses the mean of the
-    windows' logits, weighted by their numbers of tokens.
+    Texts longer than `max_len` are split into windows; in training each window has the label of its text. Predictions use the mean
+    of the windows' logits, weighted by their numbers of tokens.
 
     Args:
         model: a `BertModel` with the head "classification"; `model.config.labels` names its outputs, and
             `model.config.problem_type` is set to the problem.
         tokenizer: as for `task_tokenizer`.
-        problem: "single_label"; "multi_label" if a text may have several labels or none; "regression" for a number.
-        threshold: for "multi_label", the minimum probability of the predicted labels.
+        problem: "single_label"; "multi_label" if a text may have any number of labels; "regression" for a number.
+        threshold: for "multi_label", the minimum probability of a predicted label.
         max_len, stride: see `Task`.
 
     Reference: Devlin et al., 2019, section 4.1 (https://arxiv.org/abs/1810.04805).
@@ -116,7 +116,7 @@ class TextClassifier(Task):
         Args:
             texts: a list of texts.
             pairs: the second text of every pair, or None.
-            batch_size: rows of a batch.
+            batch_size: rows per batch.
 
         Returns:
             For every text a `Classified`, a `ClassifiedMany` or a `Scored`, depending on the problem.
@@ -135,7 +135,7 @@ class TextClassifier(Task):
         pairs = [example.pair for example in examples]
         if None in pairs and set(pairs) != {None}:
             number = pairs.index(None)
-            raise ValueError(f"all examples must be pairs of texts, or none; {place_of(examples[number], number)} has one text.")
+            raise ValueError(f"examples must all be pairs or all be single texts; {place_of(examples[number], number)} is single.")
         windows = self.windows([example.text for example in examples], None if pairs[0] is None else pairs)
         if any(example.label is None for example in examples):
             return Encoded(windows)
@@ -143,7 +143,7 @@ class TextClassifier(Task):
         return Encoded(windows, np.stack(targets)[windows.examples])
 
     def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
-        """Cross entropy; binary cross entropy of each of several labels; squared error of a regression."""
+        """Cross entropy; for several labels the binary cross entropy of each; for a regression the squared error."""
         return self._problem.loss(self.labels, class_weights)
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:

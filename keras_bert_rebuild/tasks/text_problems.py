@@ -13,7 +13,7 @@ from keras_bert_rebuild.tasks.metrics import class_scores, classification_scores
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS, confusion_rows
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
-# The name of the only output of a regression.
+# The name of the output of a regression.
 SCORE = "score"
 
 # The most probable label, its probability, and those of all labels by name.
@@ -27,9 +27,9 @@ Scored = namedtuple("Scored", ["score"])
 
 
 class Problem(abc.ABC):
-    """What is predicted for every text, from a model with an output for each label. Abstract.
+    """The kind of prediction for every text, from a model with an output for each label. Abstract.
 
-    The right labels are those of examples; answers are results of `answer`.
+    Its methods compare the labels of examples with the results of `answer`.
     """
 
     name: str  # in settings and in task.json
@@ -38,10 +38,10 @@ class Problem(abc.ABC):
     metrics: tuple[str, ...]  # the first one selects the best checkpoint
     options: tuple[str, ...] = ()  # fields of `FinetuneSettings` for this problem
     min_outputs, max_outputs = 1, math.inf  # number of outputs of a model
-    default_labels: tuple[str, ...] = ()  # the outputs, if examples do not name them
+    default_labels: tuple[str, ...] = ()  # names of the outputs, if examples have no labels with names
 
     def check_labels(self, labels):
-        """Raise a ValueError for names of outputs that the problem cannot have."""
+        """Raise a ValueError for names of outputs that do not suit the problem."""
         if isinstance(labels, str) or len(set(labels)) != len(labels):
             raise ValueError(f"labels must be a list of names, each once; got {labels!r:.80}.")
         if not self.min_outputs <= len(labels) <= self.max_outputs:
@@ -49,16 +49,16 @@ class Problem(abc.ABC):
             raise ValueError(f"a {self.name} classifier must have {wanted}; got {list(labels)}.")
 
     def label_counts(self, examples):
-        """The number of examples of each label, if each has one label; else None."""
+        """The number of examples of each label if each example has one label; else None."""
         return
 
     @abc.abstractmethod
     def loss(self, labels, class_weights):
-        """The loss of logits; a ValueError for class weights if the problem has none."""
+        """The loss on logits; a ValueError for class weights if the problem does not support them."""
 
     @abc.abstractmethod
     def target(self, label, known, where):
-        """The target of the model, an array; `known` maps all labels to their indices, `where` is for errors."""
+        """The target of the model, an array; `known` maps all labels to their indices, `where` names the example in errors."""
 
     @abc.abstractmethod
     def answer(self, logits, labels, threshold):
@@ -66,7 +66,7 @@ class Problem(abc.ABC):
 
     @abc.abstractmethod
     def row(self, answer):
-        """An answer in a file of answers, plain values by name."""
+        """A prediction in a file of predictions, plain values by name."""
 
     @abc.abstractmethod
     def scores(self, right, answers, labels):
@@ -78,7 +78,7 @@ class Problem(abc.ABC):
 
     def _refuse(self, class_weights):
         if class_weights is not None:
-            raise ValueError(f"class_weights are for the problem 'single_label'; this is {self.name!r}.")
+            raise ValueError(f"class_weights must be None except for the problem 'single_label'; the problem is {self.name!r}.")
 
 
 class SingleLabel(Problem):
@@ -193,5 +193,5 @@ def class_weight_list(class_weights, labels):
 
 
 def rounded(probabilities):
-    """Probabilities by label, rounded for a file of answers."""
+    """Probabilities by label, rounded for a file of predictions."""
     return {label: round(value, 6) for label, value in probabilities.items()}

@@ -1,6 +1,6 @@
-"""Texts of any length as rows for a model, in windows where one is too long, and its outputs for the rows.
+"""Texts of any length as rows for a model, in windows if a text is too long, and the outputs of the model for the rows.
 
-Rows are answered in batches of similar length; this is safe to call from several threads.
+Rows are computed in batches of similar length; this is thread-safe.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import dispatched, fetched
 from keras_bert_rebuild.models.batch_check import check_inputs
 
-# Memory for attention grows with the square of the length; models with more positions use more only if `max_len` says so.
+# The default maximum: memory for attention grows with the square of the length, so more positions must be requested by `max_len`.
 LONGEST = 512
 
 
@@ -38,10 +38,10 @@ class Windows:
     """0 for a token of the first text, 1 for one of the second, -1 for a special token."""
 
     best: list
-    """Whether no other window shows more context around this token, so that every token of the split text counts once."""
+    """Whether no other window has more context around this token, so that every token of a split text counts once."""
 
     offsets: list
-    """First character of a token and the one after its last, in its own text, `(length, 2)`."""
+    """Offsets of a token's first character and of the one after its last, in its own text, `(length, 2)`."""
 
     word_ids: list
     """Index of a token's word in its own text, from 0; -1 at special tokens."""
@@ -52,7 +52,7 @@ class Encoded:
     """Examples as rows for a model."""
 
     windows: Windows
-    """The tokens; a long text has several rows."""
+    """The rows; a long text has several."""
 
     targets: Any = None
     """The target of every row; None if an example has no label."""
@@ -67,21 +67,21 @@ class Encoded:
 
 
 def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, shortest=None, truncate=False, **options):
-    """Encode texts or pairs of texts, as overlapping windows where they are too long for the model.
+    """Encode texts or pairs of texts, as overlapping windows if they are too long for the model.
 
-    Of a pair, one text is split into windows and every row contains all of the other one. If that leaves less than half of the
-    room, its end is cut off.
+    In a pair, one text is split into windows and every row contains the whole other text. If that leaves less than half of the
+    positions to the windows, the other text is truncated.
 
     Args:
         tokenizer: a `BatchTokenizer`.
         texts: a list of texts, or with `is_pretokenized=True` a list of lists of words.
         pairs: the second texts, or None.
         max_len: maximum number of tokens in a row, special ones included.
-        stride: tokens that a window shares with the next.
-        side: the text of a pair that is split into windows, 0 or 1; None: the longer one of each pair.
-        shortest: maximum number of tokens of the other text, even if there is room for more; None for half of the room.
-        truncate: cut what is too long at `max_len` instead; of pairs as the package tokenizers does.
-        **options: `is_pretokenized`, `special_tokens_in_text` of `encode_batch`.
+        stride: number of tokens that consecutive windows share.
+        side: the text of a pair that is split into windows, 0 or 1; None for the longer one of each pair.
+        shortest: maximum number of tokens of the other text, even if there is room for more; None for half of the positions.
+        truncate: truncate to `max_len` instead; pairs as the package tokenizers does.
+        **options: `is_pretokenized` and `special_tokens_in_text`, as for `encode_batch`.
 
     Returns:
         `Windows`.
@@ -112,13 +112,13 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
 
 
 def shortened(tokenizer, texts, limit, keep_end=False):
-    """Texts of at most `limit` tokens: cut where a word begins, or where a token begins if that leaves nothing.
+    """Texts truncated to at most `limit` tokens, at the start of a word, or of a token if that leaves nothing.
 
     Args:
         tokenizer: a `BatchTokenizer`.
         texts: a list of texts.
         limit: maximum number of tokens.
-        keep_end: cut off the beginning instead of the end.
+        keep_end: remove the beginning instead of the end.
     """
     encoding = tokenizer.encode_batch(texts, return_offsets=True)
     short = list(texts)
@@ -136,7 +136,7 @@ def shortened(tokenizer, texts, limit, keep_end=False):
 
 
 def row_length(model, max_len, shortest=8):
-    """`max_len`, or if it is None the maximum of the model, at most `LONGEST`; a ValueError if it is above the maximum."""
+    """`max_len`, or if that is None the maximum of the model, at most `LONGEST`; a ValueError if it is above the maximum."""
     longest = model.config.max_length
     length = min(longest, LONGEST) if max_len is None else int(max_len)
     if not shortest <= length <= longest:
@@ -145,7 +145,7 @@ def row_length(model, max_len, shortest=8):
 
 
 def weighted_mean(rows, windows):
-    """One output for each example: the mean over its windows, weighted by their numbers of tokens, `(examples, ...)`."""
+    """One output per example: the mean over its windows, weighted by their numbers of tokens, `(examples, ...)`."""
     weights = np.array([len(ids) for ids in windows.ids], "float64")
     rows = np.stack(rows).astype("float64")
     starts = np.flatnonzero(np.diff(windows.examples, prepend=-1))
@@ -171,7 +171,7 @@ def _sides(tokenizer, ids, word_ids):
 def _in_order(tokenizer, parts):
     """Rows of several encodings in the order of their texts."""
     rows = [(examples[k], encoding, row) for encoding, rows, examples in parts for k, row in enumerate(rows)]
-    rows.sort(key=lambda row: row[0])  # stable: windows retain their order
+    rows.sort(key=lambda row: row[0])  # stable, so that windows keep their order
     windows = Windows([], [], np.array([example for example, _, _ in rows], "int64"), [], [], [], [])
     for _, encoding, row in rows:
         ids, words = encoding.ids[row], encoding.word_ids[row]
@@ -185,7 +185,7 @@ def _in_order(tokenizer, parts):
 
 
 def predicted(model, inputs):
-    """The output of a model for a batch as a NumPy array, float32, or a structure of several.
+    """The output of a model for a batch as a float32 NumPy array, or a structure of several.
 
     Args:
         model: a Keras model.
@@ -195,16 +195,16 @@ def predicted(model, inputs):
 
 
 def begun(model, inputs):
-    """The output of a model for a batch, checked, where it is computed: see `dispatched`."""
+    """The output of a model for a checked batch, still on the device: see `dispatched`."""
     return dispatched(model, check_inputs(model, inputs) if isinstance(model, keras.Model) else inputs)
 
 
 def filled_up(count, max_rows=None):
-    """The indices of the rows of a batch, repeated up to a power of two, because every shape needs a program.
+    """The indices of the rows of a batch, repeated up to a power of two, to limit the number of shapes to compile.
 
     Args:
         count: number of rows.
-        max_rows: rows of a full batch, the limit of the power of two; None for no limit.
+        max_rows: rows of a full batch, which limits the power of two; None for no limit.
 
     Example:
 
@@ -218,10 +218,10 @@ def filled_up(count, max_rows=None):
 def buckets_for(sizes, max_len, most=MOST, price=0):
     """The lengths that rows are padded to.
 
-    On JAX, which compiles a program for every length, they are few and the best for these rows: see `chosen_lengths`.
+    On JAX, which compiles a program for every length, these are a few lengths chosen for these rows: see `chosen_lengths`.
 
     Args:
-        sizes: tokens of every row; none if they are not known.
+        sizes: number of tokens of every row; empty if unknown.
         max_len: maximum number of tokens in a row.
         most, price: as for `chosen_lengths`, on JAX.
     """
@@ -234,28 +234,28 @@ def buckets_for(sizes, max_len, most=MOST, price=0):
 
 
 def predict_batch(model, inputs, padding, length, rows):
-    """Begin to compute a model's output for the rows of a batch: see `begun`. Rows above their number are copies of the first.
+    """Start computing a model's output for the rows of a batch: see `begun`.
 
     Args:
         model: the model, with one output.
-        inputs, padding: as from `model_inputs`.
+        inputs, padding: from `model_inputs`.
         length: the length that rows are padded to.
-        rows: indices of the rows to compute, as from `filled_up`.
+        rows: indices of the rows to compute, from `filled_up`, which repeats the first ones.
     """
     return begun(model, input_arrays([[values[i] for i in rows] for values in inputs], length, padding))
 
 
 def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None, lengths=None):
-    """Predict rows, in batches of rows of similar length. While a batch is computed, the next one is made.
+    """Predict rows in batches of similar length; the next batch is prepared while one is computed.
 
     Args:
         model: the model, with one output.
-        inputs, padding: as from `model_inputs`.
+        inputs, padding: from `model_inputs`.
         max_len: maximum number of tokens in a row.
-        batch_size: rows of a batch.
+        batch_size: rows per batch.
         per_token: whether the model has an output for every token; outputs for padding are left out.
-        progress: called with the number of finished rows and of all rows, after every batch.
-        lengths: lengths to pad to, such as those of a training; None for `buckets_for` the rows.
+        progress: called after every batch with the number of finished rows and the total.
+        lengths: lengths to pad to, such as those of a training; None for those of `buckets_for`.
 
     Returns:
         A list of float32 arrays, in the order of the rows.
@@ -263,7 +263,7 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
     sizes = [len(row) for row in inputs[0]]
     lengths = lengths if lengths and lengths[-1] >= max(sizes, default=0) else buckets_for(sizes, max_len)
     answers, done, running = [None] * len(sizes), 0, None
-    # Where every shape is compiled, the rest of many rows makes a full batch.
+    # If every shape is compiled, the last of many batches is padded to a full one.
     always_full = traits.compiles_each_shape() and len(sizes) > batch_size
 
     def settle():

@@ -32,28 +32,29 @@ from keras_bert_rebuild.tasks.text_rows import Encoded
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 from keras_bert_rebuild.training.task_losses import IGNORED, ConditionalRandomFieldLoss, LabelLoss
 
-# An entity: its offsets in words of a list of words or in characters of a text, its text, and the mean probability of its tags.
+# An entity: its offsets (in words of a list, or in characters of a text), its text, and the mean probability of its tags.
 Entity = namedtuple("Entity", ["label", "start", "end", "text", "probability"])
 
-# A tag for every word and the entities they describe; for a text also the offsets of its words in characters, `(words, 2)`.
+# A tag for every word, and the entities that the tags describe; for a text also the offsets of its words, `(words, 2)`.
 Tagged = namedtuple("Tagged", ["tags", "entities", "offsets"])
 
-# Factor of the learning rate of transitions: they are scores themselves, not weights of a product.
+# Learning rate multiplier of transitions: they are scores themselves, not weights of a product.
 CRF_RATE = 100.0
 
 
 class TokenClassifier(Task):
     """Classifies every word, and finds the entities that the words form.
 
-    A word has the output of its first token. Sentences longer than `max_len` are split into windows; a word is predicted and
-    trained in the window that shows the most context around it. Tags of entities are decoded as the most probable sequence that
-    their scheme allows, other tags word by word. With `crf` the model also learns which tags follow each other, within a window.
+    The output for a word is that of its first token. Sentences longer than `max_len` are split into windows; a word is predicted
+    and trained in the window with the most context around it. Tags of entities are decoded as the most probable sequence that
+    their scheme allows, other tags independently. With `crf`, the model also learns which tags follow each other within a window.
 
     Args:
         model: a `BertModel` with the head "token_classification"; `model.config.labels` are the tags.
         tokenizer: as for `task_tokenizer`.
         scheme: the tagging scheme, one of "IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU", "BMES" and "BMEWO". None to infer
-            it from the tags: those with an I-x and no B-x are IOB1. `scheme_of` infers it from examples, which is more reliable.
+            it from the set of tags, for example IOB1 if there is an I-x but no B-x; `scheme_of` infers it from examples, which is
+            more reliable.
         max_len, stride: see `Task`.
 
     Reference: Devlin et al., 2019, section 5.3 (https://arxiv.org/abs/1810.04805).
@@ -101,7 +102,7 @@ class TokenClassifier(Task):
 
     @classmethod
     def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
-        """The tags of words, or O and the labels of the spans of a text, whose tags are unknown until it is split into words."""
+        """The counts of the tags of words; for texts with spans, whose words are not known yet, of O and the labels of spans."""
         if weighed and not all(isinstance(example, TaggedWords) for example in examples):
             return None
         outside = [OUTSIDE for example in examples if isinstance(example, TaggedText)]
@@ -109,7 +110,7 @@ class TokenClassifier(Task):
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
-        """The tags of examples, sorted, O first, and others of their scheme that may be needed; IOB2 for spans of a text.
+        """The tags of examples, sorted with O first, and further tags that their scheme may need; IOB2 for spans of a text.
 
         Raises:
             ValueError: there are no tags, or only one.
@@ -131,7 +132,7 @@ class TokenClassifier(Task):
 
         Args:
             texts: a list of texts, or of lists of words.
-            batch_size: rows of a batch.
+            batch_size: rows per batch.
 
         Returns:
             A `Tagged` for each text; the offsets of entities are characters of a text or words of a list.
@@ -158,10 +159,10 @@ class TokenClassifier(Task):
         return Encoded(windows, targets)
 
     def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
-        """Cross entropy of the first token of every word; with a conditional random field, that of the whole sequence of words.
+        """Cross entropy at the first token of every word; with a CRF, the negative log-likelihood of the whole sequence of tags.
 
         Raises:
-            ValueError: class weights for a conditional random field, whose loss is that of sequences and not of labels.
+            ValueError: class weights are given for a CRF, whose loss is over sequences, not labels.
         """
         if self.crf is not None and class_weights is not None:
             raise ValueError("class_weights must be None with crf: the loss of a whole sequence of tags has no class weights.")
@@ -190,7 +191,7 @@ class TokenClassifier(Task):
 
     def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
         right, predicted = self.right_tags(examples), [list(answer.tags) for answer in answers]
-        # I-x and B-x share a row of the confusion matrix: whether a word was found, and with which label.
+        # I-x and B-x share a row of the confusion matrix, which shows whether a word was found and with which label.
         shown = (lambda tag: tag) if self.scheme is None else type_of
         flat = [[shown(tag) for tags in side for tag in tags] for side in (right, predicted)]
         classes = class_scores(*flat) if self.scheme is None else entity_type_scores(right, predicted)
@@ -203,15 +204,15 @@ class TokenClassifier(Task):
         return {"text": example.text, "entities": entities}
 
     def rate_multipliers(self) -> dict[str, float]:
-        """The factor of a conditional random field: its transitions start at 0, and an encoder's rate would leave them near 0."""
+        """The multiplier of a CRF: its transitions start at 0, and the learning rate of an encoder would leave them near 0."""
         return {} if self.crf is None else {f"(^|/){CRF}/": CRF_RATE}
 
     def right_tags(self, examples: Iterable[Any]) -> list[list[str]]:
-        """The tags of examples, as lists of strings, for the same words as in the answers, in the scheme of the task."""
+        """The tags of examples, as lists of strings, in the scheme of the task and for the same words as the predictions."""
         examples = example_list(examples)
         _, words = self._words(examples)
         for number, example in enumerate(examples):
-            self._tags(example, words, number)  # raises an error for an unknown label
+            self._tags(example, words, number)  # raises an error if a label is unknown
         return [self._scheme_tags(example, words, number) for number, example in enumerate(examples)]
 
     def settings(self) -> dict[str, Any]:
@@ -241,7 +242,7 @@ class TokenClassifier(Task):
         if isinstance(example, TaggedWords):
             if example.tags is not None and len(example.tags) != len(example.words):
                 found = f"{where} has {len(example.words)} words and {len(example.tags)} tags"
-                raise ValueError(f"there must be a tag for each word; {found}.")
+                raise ValueError(f"expected a tag for each word; {found}.")
             if example.tags is None or self.scheme is None or not are_of_entities(example.tags):
                 return example.tags
             return in_scheme(self.scheme, example.tags)

@@ -1,4 +1,4 @@
-"""What a `SentenceEmbedder` can be trained on: pairs with scores, groups for retrieval, texts with labels. An object each."""
+"""The kinds of examples for a `SentenceEmbedder`: pairs with scores, groups for retrieval, texts with labels."""
 
 import abc
 import itertools
@@ -15,10 +15,10 @@ from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_f
 from keras_bert_rebuild.tasks.text_rows import Encoded
 from keras_bert_rebuild.training.retrieval_losses import GUIDE
 
-# Queries whose scores with a corpus are computed at once.
+# Number of queries whose scores with a corpus are computed at once.
 BLOCK = 256
 
-# The fields of `FinetuneSettings` for every kind of examples, and those for some.
+# The fields of `FinetuneSettings` for all kinds of examples, and for some of them.
 _SHARED = ("objective", "temperature", "matryoshka_dims", "matryoshka_weights")
 _OF_GROUPS = ("learned_temperature", "symmetric", "guide", "false_negative_margin", "query_prompt", "document_prompt")
 
@@ -68,8 +68,8 @@ class VectorExamples(abc.ABC):
 
 
 class Pairs(VectorExamples):
-    """Pairs of texts; the answer is their cosine in the range of the scores. Every window of a long text forms a pair, with the
-    last of a shorter one."""
+    """Pairs of texts; the prediction is their cosine, mapped to the range of the scores. Each window of a long text forms a pair,
+    with the last window of a text that has fewer."""
 
     name, metrics, options, packed = "similarity", (*REGRESSION_METRICS, "average_precision"), _SHARED, False
 
@@ -85,7 +85,7 @@ class Pairs(VectorExamples):
 
     def batches(self, encoded, batch_size, seed, **kwargs):
         if encoded.targets is None:
-            raise ValueError("every pair must have a score to be trained for cosines; at least one has none.")
+            raise ValueError("every pair must have a score to learn cosines; at least one has none.")
         bounds = np.searchsorted(encoded.windows.examples, np.arange(2 * len(encoded.targets) + 1)).tolist()
         rows, owners, all_windows = [], [], self.task.training_objective.all_windows
         for pair in range(len(encoded.targets)):
@@ -107,7 +107,7 @@ class Pairs(VectorExamples):
 
         right = [example.score for example in examples]
         found = regression_scores(right, list(answers))
-        if set(right) == {0.0, 1.0}:  # pairs that are the same or not
+        if set(right) == {0.0, 1.0}:  # binary scores: pairs that match or do not
             found["average_precision"] = average_precision(right, answers)
         return found
 
@@ -116,7 +116,7 @@ class Pairs(VectorExamples):
 
 
 class Groups(VectorExamples):
-    """Queries with a positive and negatives; the answer is the texts of all examples that are nearest to the query."""
+    """Queries with a positive and negatives; the prediction is the nearest texts to the query among those of all examples."""
 
     name, options = "retrieval", (*_SHARED, "chunk", *_OF_GROUPS)
 
@@ -153,7 +153,7 @@ class Groups(VectorExamples):
         of_guide = None if guide is None else guide_vectors(guide, encoded.texts)
 
         def targets(examples):
-            # Equal texts have equal numbers, those of a batch, which float32 holds.
+            # Equal texts have equal ids, numbered within a batch, so that float32 represents them exactly.
             numbers = encoded.groups[examples]
             same = np.where(numbers >= 0, encoded.same[numbers], -1)
             local = np.searchsorted(np.unique(same[same >= 0]), same)
@@ -183,7 +183,7 @@ class Groups(VectorExamples):
 
 
 class Labelled(VectorExamples):
-    """Texts with labels; the answer is the nearest of the other texts, by number, and relevant are those of the same label."""
+    """Texts with labels; the prediction is the nearest other texts, by index, of which those with the same label are relevant."""
 
     name, options = "labelled_similarity", (*_SHARED, "chunk", "learned_temperature")
 
@@ -226,15 +226,15 @@ class Labelled(VectorExamples):
         return {"text": example.text, "nearest": [int(name) for name, _ in nearest], "scores": [round(s, 6) for _, s in nearest]}
 
 
-# By the kind of examples, as for `read_examples`.
+# The classes by kind of examples, as for `read_examples`.
 VECTOR_EXAMPLES: dict[str, type[VectorExamples]] = {"similarity": Pairs, "retrieval": Groups, "classification": Labelled}
 
 
 def check_objective(name: str, examples: str) -> None:
-    """Refuse an objective that is not one for these examples.
+    """Refuse an objective that does not suit these examples.
 
     Raises:
-        ValueError: the error names those that are.
+        ValueError: the error names the objectives that do.
     """
     if name not in OBJECTIVES or examples not in OBJECTIVES[name].examples:
         known = " or ".join(other for other, objective in OBJECTIVES.items() if examples in objective.examples)

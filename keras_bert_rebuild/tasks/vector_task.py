@@ -1,4 +1,4 @@
-"""What a task has whose vectors are trained: the objective, its examples, and the model that is trained."""
+"""The base class of tasks whose vectors are trained: the objective, its examples, and the training model."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from keras_bert_rebuild.tasks.vector_examples import VECTOR_EXAMPLES, check_obje
 
 
 class VectorTask(Task):
-    """A task whose model computes a vector of a text, which an objective trains. Abstract."""
+    """A task whose model computes a vector for a text, trained by an objective. Abstract."""
 
     examples = "similarity"
     metrics = REGRESSION_METRICS
@@ -38,10 +38,10 @@ class VectorTask(Task):
         example_kind: str,
         training: VectorTraining | None,
     ) -> None:
-        """Set what the vectors are trained for: arguments of `SentenceEmbedder`.
+        """Set the training objective; the arguments are those of `SentenceEmbedder`.
 
         Raises:
-            ValueError: an unknown kind of examples, an objective that is not for them, or an empty range of scores.
+            ValueError: the kind of examples is unknown, the objective does not suit it, or the range of scores is empty.
         """
         if example_kind not in VECTOR_EXAMPLES:
             raise ValueError(f"example_kind must be one of {', '.join(VECTOR_EXAMPLES)}; got {example_kind!r}.")
@@ -93,7 +93,7 @@ class VectorTask(Task):
     def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> keras.utils.PyDataset:
         """Batches for `training_model.fit`: see `Task.batches`; `batch_size` counts pairs, groups or texts with labels.
 
-        Those of groups are random, whatever the lengths of texts; with `seed=None` they are consecutive examples in their order.
+        Batches of groups are random, regardless of the lengths of texts; with `seed=None` they are consecutive examples in order.
         """
         return self._examples.batches(encoded, batch_size, seed, **kwargs)
 
@@ -106,7 +106,7 @@ class VectorTask(Task):
 
     @property
     def training_model(self) -> keras.Model:
-        """The model that is trained: for groups and labels one that has the layers of the task and takes packed rows."""
+        """The model that is trained: for groups and labels, one with the layers of the task that takes packed rows."""
         if not self._examples.packed:
             return self.model
         if self._trained is None:
@@ -116,16 +116,16 @@ class VectorTask(Task):
         return self._trained
 
     def rate_multipliers(self) -> dict[str, float]:
-        # A logarithm must move by tenths, not thousandths.
+        # The logarithm of a temperature needs larger steps than weights.
         return {f"{LOG_SCALE}$": 100.0} if self.training.learned_temperature else {}
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """For every pair its cosine, mapped linearly from 0 to 1 onto the range of the scores; for every query the best of the
-        texts of all examples, `{text: score}`; for every text with a label the nearest other examples, `{number: score}`."""
+        """For every pair its cosine, mapped linearly from [0, 1] to the range of the scores; for every query the best of the
+        texts of all examples, `{text: score}`; for every text with a label the nearest other examples, `{index: score}`."""
         return self._examples.answers(example_list(examples), batch_size, progress)
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Of pairs Pearson's and Spearman's correlation, for 0 and 1 also average precision; else the scores of rankings."""
+        """For pairs Pearson's and Spearman's correlation, and average precision if scores are 0 and 1; else scores of rankings."""
         return self._examples.scores(examples, answers)
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which token answers for which word, also in scripts written without spaces."""
+"""The words of a text and their first tokens, also in scripts written without spaces."""
 
 import bisect
 import unicodedata
@@ -35,7 +35,7 @@ _FIRSTS = [first for first, _ in UNSPACED]
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether a character is of a script that has no spaces between words, such as Han, kana, Thai, Lao, Khmer or Myanmar.
+    """Whether a character belongs to a script without spaces between words, such as Han, kana, Thai, Lao, Khmer or Myanmar.
 
     Example:
 
@@ -47,22 +47,22 @@ def is_unspaced(character: str) -> bool:
 
 
 def extends_previous(character: str) -> bool:
-    """Whether a character is a mark on the one before it, such as a vowel sign, or repeats or lengthens it, such as ー."""
+    """Whether a character is a mark on the previous one, such as a vowel sign, or repeats or lengthens it, such as ー."""
     category = unicodedata.category(character)
     return category.startswith("M") or (category == "Lm" and is_unspaced(character))
 
 
-# For every row, the word whose first token a token is, in the window with the most context, or -1 `(length,)`; for every text, its
-# number of words, and the offsets of its words in characters `(words, 2)`, or None for lists of words.
+# For every row, the word that each token is the first token of, in the window with the most context, or -1 `(length,)`; for every
+# text, its number of words, and the offsets of its words in characters `(words, 2)`, or None for lists of words.
 WordsOfTokens = namedtuple("WordsOfTokens", ["first_tokens", "counts", "offsets"])
 
 
 def words_of_tokens(windows, texts):
     """Find the words of texts, and their first tokens.
 
-    In a list of words these are the words. In a text, a word begins at a token after white space and at one that begins or follows
-    a sign, so that the comma after a name is not part of it, whatever the tokenizer treats as words. In scripts without spaces,
-    such as Han, kana and Thai, it begins at every token, the smallest unit that a model can distinguish. A token of a sign and
+    A list of words is used as given. In a text, a word begins at a token after white space, at a punctuation mark and after one, so
+    that the comma after a name is a separate word, whatever the tokenizer's own words are. In scripts without spaces, such as Han,
+    kana and Thai, it begins at every token, the smallest unit that a model can distinguish. A token of a punctuation mark and
     letters, such as `'s`, is a word in `it's` and part of a word in `l'sofia`.
 
     Args:
@@ -81,7 +81,7 @@ def words_of_tokens(windows, texts):
         found.offsets.append(offsets)
         last = -1
         for row, row_words in zip(rows, words, strict=True):
-            # The first token of a word may have its most context in another window than the second.
+            # The first and the second token of a word may have the most context in different windows.
             row_words = np.where(windows.best[row], row_words, -1)
             row_words = _first_ones(np.where(row_words > last, row_words, -1))
             last = max(last, int(row_words.max(initial=-1)))
@@ -90,18 +90,18 @@ def words_of_tokens(windows, texts):
 
 
 def words_of_text(windows, rows, text):
-    """The word of every token of every row, -1 for a token without characters of one, and the offsets of the words `(words, 2)`.
+    """The word of every token of every row, -1 for tokens outside words, and the offsets of the words `(words, 2)`.
 
     Args:
-        windows: `Windows`, of which only `offsets` and `word_ids` are read; a token with word -1 is passed over.
-        rows: the numbers of the rows of the text.
+        windows: `Windows`, of which only `offsets` and `word_ids` are read; tokens with word -1 are skipped.
+        rows: the indices of the rows of the text.
         text: the text.
     """
     word_of, offsets, last = {}, [], None
     pieces = [list(_pieces(windows, row, text)) for row in rows]
     for piece in sorted({piece for row_pieces in pieces for piece in row_pieces if piece is not None}):
         start, end, word = piece
-        if offsets and start < offsets[-1][1]:  # bytes of one character, or signs that one character decomposes into
+        if offsets and start < offsets[-1][1]:  # bytes of one character, or the marks that one character decomposes into
             offsets[-1][1] = max(offsets[-1][1], end)
         elif offsets and _joined(text, offsets[-1][1], start, word == last[2]):
             if _ends_no_word(text, last, offsets):
@@ -118,7 +118,7 @@ def words_of_text(windows, rows, text):
 def _joined(text, end, start, same_word):
     """Whether a piece that begins at `start` continues the word that ends at `end`.
 
-    Of the tokenizer's word boundaries, only those between digits and letters count, as in `9pm`: RoBERTa also has some at the vowel
+    Of the tokenizer's word boundaries, only those between digits and letters count, as in `9pm`: RoBERTa also splits before vowel
     signs of Thai and Devanagari.
     """
     before, after = text[end - 1], text[start]
@@ -131,21 +131,21 @@ def _joined(text, end, start, same_word):
 
 
 def _ends_no_word(text, piece, offsets):
-    """Whether the last word is a piece of a sign and letters, such as `'s`, inside a word, as in `l'sofia`."""
+    """Whether the last word is a punctuation mark with letters, such as `'s`, inside a word, as in `l'sofia`."""
     start, end, _ = piece
     mixed = not _is_of_word(text[start]) and _is_of_word(text[end - 1])
     return mixed and offsets[-1][0] == start and len(offsets) > 1 and offsets[-2][1] == start and _is_of_word(text[start - 1])
 
 
 def _is_of_word(character):
-    """Whether it is a letter, a digit or a mark on one, such as the vowel signs of Devanagari; else it is a sign."""
+    """Whether it is a letter, a digit or a mark on one, such as the vowel signs of Devanagari; otherwise it is punctuation."""
     return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
 def _pieces(windows, row, text):
-    """For every token its first character, the one after its last, and its word; None for one without characters.
+    """For every token its first character, the one after its last, and its word; None for tokens without characters.
 
-    White space that a tokenizer includes in a token is left out.
+    White space that a tokenizer includes in a token is excluded.
     """
     for (start, end), word in zip(windows.offsets[row].tolist(), windows.word_ids[row].tolist(), strict=True):
         piece = text[start:end]
@@ -155,7 +155,7 @@ def _pieces(windows, row, text):
 
 
 def _first_ones(words):
-    """The array with -1 in place of repeated numbers."""
+    """The array with all but the first of equal numbers replaced by -1."""
     _, first = np.unique(words, return_index=True)
     unique = np.full_like(words, -1)
     unique[first] = words[first]

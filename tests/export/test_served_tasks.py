@@ -144,7 +144,11 @@ def test_mistakes_are_reported_in_a_sentence(tmp_path, rng):
         (task.encoder, {}, "a model needs its tokenizer"),
         (task.encoder, {"prompt": "query"}, "prompt and evaluation need a task"),
         (task, {"evaluation": evaluation}, "evaluation is only for the format openvino_int8, .* got onnx"),
-        (TASKS["reranking"](rng), {"prompt": "query"}, "a prompt is for vectors of texts; got 'query' for reranking"),
+        (
+            TASKS["reranking"](rng),
+            {"prompt": "query"},
+            "prompt must be None for reranking, which has no vectors of texts; got 'query'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             keras_bert_rebuild.export(model, None, tmp_path / "folder", "onnx", **options)

@@ -122,7 +122,7 @@ def test_a_dense_module_is_applied_to_the_pooled_vector(tmp_path, rng):
     expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(keras.ops.convert_to_numpy(got), expected, atol=1e-5)
     np.testing.assert_array_equal(told["modules"][0].kernel, kernel.T)
-    with pytest.raises(ValueError, match=f"must take {width} numbers; its weights are for 11"):
+    with pytest.raises(ValueError, match=f"must take the width {width}; its weights have 11"):
         with_modules(pooled, (told["modules"][0]._replace(kernel=np.zeros((11, 3), "float32")),))
 
 

@@ -117,7 +117,7 @@ def test_mistakes_are_reported_in_a_sentence(model):
         stream(["w1", 7])
     with pytest.raises(ValueError, match=r"number 300 is NoneType"):
         stream([*["w1"] * 300, None])
-    with pytest.raises(ValueError, match="at least one; got an empty one"):
+    with pytest.raises(ValueError, match="at least one text; got an empty list"):
         stream([])
     with pytest.raises(ValueError, match=f"from 2 to {LENGTH}, the maximum of the model; got 13"):
         EmbeddingStream.of_model(model, WordPieceTokenizer(TOKENS), max_len=13)

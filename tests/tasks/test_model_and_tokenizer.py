@@ -44,7 +44,7 @@ def test_low_rank_matrices_of_the_encoder_are_added_to_its_kernels(rng):
 def test_a_quantised_encoder_is_refused():
     encoder = small_encoder()
     encoder.quantize("int8")
-    with pytest.raises(ValueError, match=r"must have weights that are not quantised; .* is of type int8"):
+    with pytest.raises(ValueError, match=r"must not be quantised; .* has the dtype int8"):
         model_with_head(encoder, ("classification",), ("a", "b"))
 
 

@@ -119,9 +119,7 @@ def test_its_name_is_listed_with_the_others():
 @pytest.mark.parametrize("kind", ["regression", "embedding", "word_count"])
 def test_the_name_of_another_task_is_refused(registered, kind):
     other = type("Other", (WordCount,), {"kind": kind})
-    with pytest.raises(
-        ValueError, match=f"a task must have a kind and names of its own; '{kind}' of Other is that of another task"
-    ):
+    with pytest.raises(ValueError, match=f"the kind and names of a task must be unique; '{kind}' of Other belongs to another task"):
         register_task(other)
     assert task_names()[-1] == "word_count"
 

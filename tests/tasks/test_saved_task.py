@@ -84,7 +84,7 @@ def test_bad_folders_are_one_sentence(folder, tmp_path):
         (("encoder", "classification"), "does not fit the model"),
         (("other",), r"expected a task among classification, .*; got \['classification'\]"),
         (("encoder", "tagging"), "expected a task among classification, .*; got 'tagging'"),
-        (("model.keras",), "is a whole model of Keras"),
+        (("model.keras",), "is a Keras model"),
         (("broken",), "task.json must be a JSON object; got list"),
         (("newer",), "task.json must have settings of TextClassifier, some of problem, .*; got heat"),
         (("nothing",), "there is no file or folder"),

@@ -156,9 +156,9 @@ def test_bad_settings_of_vectors_are_one_sentence():
         ({"default_prompt": "passage", "prompts": {"a": "b"}}, "got 'passage', and the prompts are a"),
         ({"truncate_dim": 17}, "truncate_dim must be from 1 to 16"),
         ({"measure": "manhattan"}, "measure must be cosine or dot; got 'manhattan'"),
-        ({"include_prompt": False}, "pass truncate=True"),
+        ({"include_prompt": False}, "needs truncate=True"),
         ({"modules": ["dense"]}, "modules must be DenseModule, .*; got str"),
-        ({"modules": [DenseModule(np.zeros((15, 2), "float32"), None, "tanh")]}, "must take 16 numbers; its weights are for 15"),
+        ({"modules": [DenseModule(np.zeros((15, 2), "float32"), None, "tanh")]}, "must take the width 16; its weights have 15"),
     ):
         with pytest.raises(ValueError, match=message):
             small_task(SentenceEmbedder, **settings)

@@ -134,7 +134,7 @@ def test_bad_input_is_one_sentence():
         ({"max_active": 0}, "max_active must be at least 1 word"),
         ({"flops": (1.0, -1.0)}, "flops must be two weights"),
         ({"objective": "cosine"}, "objective must be one of in_batch_negatives"),
-        ({"objective": "margin_mse"}, "or 1 for the scores of a teacher"),
+        ({"objective": "margin_mse"}, "or 1 to learn the scores of a teacher"),
     ):
         with pytest.raises(ValueError, match=message):
             small_task(SparseEmbedder, **settings)

@@ -165,7 +165,7 @@ def test_without_an_allowed_sequence_each_word_has_its_best_tag():
 def test_another_scheme_is_one_sentence():
     with pytest.raises(ValueError, match=r"scheme must be one of IO, IOB2, IOB1, .*; got 'BIO'"):
         check_scheme("BIO", ["O", "B-a"])
-    with pytest.raises(ValueError, match="that of the tags; got 'IOB2' and the tag 'E-a'"):
+    with pytest.raises(ValueError, match="must have all the tags; 'IOB2' does not have the tag 'E-a'"):
         check_scheme("IOB2", ["O", "B-a", "E-a"])
 
 
@@ -227,7 +227,7 @@ def test_a_word_belongs_to_the_span_that_covers_most_of_it():
 
 
 def test_overlapping_spans_and_spans_without_a_word_are_refused():
-    with pytest.raises(ValueError, match=r"must not overlap; \(2, 4, 'b'\) begins in the one before"):
+    with pytest.raises(ValueError, match=r"must not overlap; \(2, 4, 'b'\) begins within the previous one"):
         tags_of_spans([0, 5], [4, 9], [(2, 4, "b"), (0, 3, "a")])
-    with pytest.raises(ValueError, match=r"must have a word of its own; \(2, 4, 'b'\) has none"):
+    with pytest.raises(ValueError, match=r"must have a word that belongs to no other; \(2, 4, 'b'\) has none"):
         tags_of_spans([0, 5], [4, 9], [(0, 2, "a"), (2, 4, "b")])

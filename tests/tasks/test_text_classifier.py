@@ -114,7 +114,10 @@ def test_a_window_of_a_long_text_is_trained_with_the_label_of_its_text(rng):
         ("text", "must be a list; got str 'text'"),
         ([ClassifiedText("a", label="c", where="f.tsv, line 3")], "must be one of bad, good, so; f.tsv, line 3 has 'c'"),
         ([ClassifiedText("a", label="bad"), ClassifiedText("a", label=1)], "example 1 has 1"),
-        ([ClassifiedText("a", "b", label="bad"), ClassifiedText("a", label="bad")], "must be pairs of texts, or none; example 1"),
+        (
+            [ClassifiedText("a", "b", label="bad"), ClassifiedText("a", label="bad")],
+            "must all be pairs or all be single texts; example 1",
+        ),
     ],
 )
 def test_examples_that_do_not_fit_are_one_sentence(examples, message):
@@ -140,7 +143,7 @@ def test_other_bad_input_is_one_sentence():
         TextClassifier(small_encoder(), TOKENIZER)
     with pytest.raises(ValueError, match="must pad with 1, as the model does; it pads with 0"):
         TextClassifier.from_encoder(small_encoder(pad_token_id=1), TOKENIZER, labels=LABELS)
-    with pytest.raises(ValueError, match="without a tokenizer"):
+    with pytest.raises(ValueError, match="no tokenizer was loaded"):
         TextClassifier.from_encoder(small_encoder(), labels=LABELS)
     task = small_task(TextClassifier, labels=LABELS)
     with pytest.raises(ValueError, match="pairs must have a text for each of the 2 texts; got 1"):

@@ -169,7 +169,7 @@ def test_words_without_tokens_are_outside():
         (TaggedWords(("a",), ("B-x",)), "must be one of O, B-loc, I-loc, B-per, I-per; example 0 has 'B-x'"),
         (TaggedText("a cat", ((2, 6, "per"),), where="x.jsonl, line 2"), "5 characters; x.jsonl, line 2 has 'per' from 2 to 6"),
         (TaggedText("a cat", ((3, 3, "per"),)), "from 3 to 3"),
-        (TaggedText("a cat", ((2, 4, "per"), (4, 5, "loc"))), "must have a word of its own; .*: example 0"),
+        (TaggedText("a cat", ((2, 4, "per"), (4, 5, "loc"))), "must have a word that belongs to no other; .*: example 0"),
     ],
 )
 def test_examples_that_do_not_fit_are_one_sentence(example, message):

@@ -22,7 +22,7 @@ def normalized_answer(text):
 
 
 def exact_match(answer, predicted):
-    """1.0 if both are the same after normalisation, else 0.0."""
+    """1.0 if both are equal after normalisation, else 0.0."""
     return float(normalized_answer(answer) == normalized_answer(predicted))
 
 
@@ -31,8 +31,8 @@ def word_f1(answer, predicted, no_words_may_match=True):
 
     Args:
         answer, predicted: the texts.
-        no_words_may_match: whether two answers of only articles and punctuation match, as in the script of 2.0; in that of 1.1
-            they do not.
+        no_words_may_match: whether two answers without words (only articles and punctuation) match, as in the script of SQuAD 2.0;
+            in that of 1.1 they do not.
 
     Example:
 
@@ -50,9 +50,9 @@ def squad_scores(answers, predicted, version=None):
     """Exact match and F1 of all questions, in percent.
 
     Args:
-        answers: the right answers to every question, strings; in version 2.0 an empty list if it has no answer.
+        answers: the correct answers to every question, strings; in version 2.0 an empty list if it has no answer.
         predicted: the predicted answer to every question, "" for none.
-        version: "1.1" or "2.0", whose scripts differ in answers without words; None for "2.0" if a question has no answer.
+        version: "1.1" or "2.0", whose scripts treat answers without words differently; None for "2.0" if a question has no answer.
 
     Returns:
         A dictionary with `exact_match` and `f1`; in version 2.0 also those of the questions with an answer (`has_answer_f1`, …) and
@@ -82,11 +82,11 @@ def squad_scores(answers, predicted, version=None):
 
 
 def best_threshold(answers, predicted, margins, version="2.0"):
-    """The threshold of the margin with the best F1; above it no answer is predicted.
+    """The threshold of the margin with the best F1; above it, "no answer" is predicted.
 
     Args:
         answers: as for `squad_scores`.
-        predicted: the best answer to every question that is not "".
+        predicted: the best non-empty answer to every question.
         margins: for every question, the score of no answer minus the score of that answer.
         version: as for `squad_scores`.
 
@@ -100,7 +100,7 @@ def best_threshold(answers, predicted, margins, version="2.0"):
     order = np.argsort(margins, kind="stable")
     # gains[n]: the gain in F1 of answering only the n questions with the smallest margins.
     gains = np.concatenate([[0.0], np.cumsum((answered - unanswered)[order])])
-    ends = np.append(np.flatnonzero(np.diff(margins[order])) + 1, len(order))  # equal margins are answered together
+    ends = np.append(np.flatnonzero(np.diff(margins[order])) + 1, len(order))  # questions with equal margins are answered together
     counts = np.concatenate([[0], ends])
     best = counts[gains[counts].argmax()]
     threshold = margins[order[best - 1]] if best else np.nextafter(margins.min(), -np.inf)
@@ -109,7 +109,7 @@ def best_threshold(answers, predicted, margins, version="2.0"):
 
 def _question_scores(right, text, version):
     if version == "2.0":
-        # Its script leaves out answers of only articles and punctuation.
+        # Its script ignores answers of only articles and punctuation.
         right = [answer for answer in right if normalized_answer(answer)] or [""]
     return (
         max(exact_match(answer, text) for answer in right),

@@ -1,4 +1,4 @@
-"""Scores of labels and of numbers, and the sets of scores of the tasks.
+"""Scores of labels and numbers, and the sets of scores of the tasks.
 
 Accuracy, F1, Matthews and the confusion matrix; Pearson's and Spearman's correlation and the mean squared error.
 """
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def confusion_matrix(true, predicted, labels=None):
-    """The confusion matrix: how often each label was predicted for each true label.
+    """The confusion matrix: the counts of each predicted label for each true label.
 
     Args:
         true: a label for every example.
@@ -36,7 +36,7 @@ def confusion_matrix(true, predicted, labels=None):
 
 
 def accuracy(true, predicted):
-    """The fraction of examples whose label was predicted.
+    """The fraction of examples whose label was predicted correctly.
 
     Example:
 
@@ -60,7 +60,7 @@ def class_scores(true, predicted, labels=None):
 
 
 def macro_f1(true, predicted):
-    """The mean F1 of all labels that are true or predicted somewhere.
+    """The mean F1 of all labels that occur among the true or predicted ones.
 
         F1 = 2 · precision · recall / (precision + recall) = 2 · found / (true + predicted)
 
@@ -109,7 +109,7 @@ def matthews(true, predicted):
 
         (c · n − Σ tₖ pₖ) / √((n² − Σ pₖ²) (n² − Σ tₖ²))
 
-    with n examples, c of them right, and label k true in tₖ and predicted in pₖ examples.
+    with n examples, c of them correct, and label k true in tₖ and predicted in pₖ examples.
 
     Example:
 
@@ -134,7 +134,7 @@ def classification_scores(true, predicted):
 
 
 def multi_label_scores(true, predicted, labels=None):
-    """Micro F1, macro F1, and the fraction of texts with all labels right, for texts with any number of labels.
+    """Micro F1, macro F1, and the fraction of texts with exactly the true labels, for texts with any number of labels.
 
     Args:
         true, predicted: the labels of every text.
@@ -162,7 +162,7 @@ def confusion_rows(true, predicted):
 
 
 def counted(found, true, predicted):
-    """The scores from the number of true ones, of predicted ones, and of those that are both."""
+    """Precision, recall and F1 from the numbers of true positives, true items and predicted items."""
     return {
         "precision": float(found / predicted) if predicted else 0.0,
         "recall": float(found / true) if true else 0.0,

@@ -7,9 +7,9 @@ OUTSIDE = "O"
 # Prefix of a tag, and its equivalent in BIOES; L and U are those of BILOU, M and W those of BMES and BMEWO.
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S", "W": "S"}
 
-# For every scheme: between which prefixes an entity begins, continues and ends. The third sign is whether the labels of both words
-# are the same (=), differ (!), or may be any (*). These are seqeval's rules: of legal IOE1 it leaves out an entity of one word
-# directly before another one of its label.
+# For every scheme: between which prefixes an entity begins, continues and ends. The third character says whether the labels of both
+# words must be equal (=), must differ (!), or may be any (*). These are seqeval's rules, which in legal IOE1 ignore an entity of
+# one word directly before another with the same label.
 STRICT = {
     "IOB1":  ("OI* II! BI* IB= BB=", "BI= II=", "II! IO* IB* BO* BI! BB="),
     "IOB2":  ("*B*", "BI= II=", "IO* II! IB* BO* BI! BB*"),
@@ -31,7 +31,7 @@ def type_of(tag):
 
 
 def strict_entities_of(tags, scheme):
-    """The entities that follow the rules of a scheme; others are ignored.
+    """The entities whose tags follow the rules of a scheme; others are ignored.
 
     Args:
         tags: the tags of a sentence.
@@ -80,7 +80,7 @@ def entities_of(tags):
     """The entities that the tags of a sentence describe.
 
     B and S begin an entity, E and S end one, I and E continue one of the same type, or begin one if there is none: the rules of
-    seqeval's default mode, and of the CoNLL script before it. They also read tags that follow the rules of any scheme.
+    seqeval's default mode, and of the CoNLL script. They also read legal tags of every scheme.
 
     Args:
         tags: `B-x`, `I-x`, `E-x`, `S-x` or `O` for every word; M is read as I, L as E, U and W as S.
@@ -117,10 +117,10 @@ def entity_scores(true, predicted, scheme=None):
 
     Args:
         true, predicted: the tags of every sentence.
-        scheme: a key of `STRICT`, to count only what follows its rules, as seqeval's `mode="strict"` does; None for all entities.
+        scheme: a key of `STRICT`, to count only entities that follow its rules, as seqeval's `mode="strict"` does; None for all.
 
     Returns:
-        A dictionary with `precision`, `recall`, `f1` and `support`, the number of true ones.
+        A dictionary with `precision`, `recall`, `f1` and `support`, the number of true entities.
 
     Raises:
         ValueError: the numbers of sentences or words differ, or a tag is unknown.

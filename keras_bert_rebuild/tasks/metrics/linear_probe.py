@@ -1,4 +1,4 @@
-"""Linear probes: multinomial logistic regression on vectors, to ask what they know."""
+"""Linear probes: multinomial logistic regression on vectors, to measure what they encode."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Candidates of `choose_l2`, from strong to weak: each fit starts from the one before it.
+# Candidates of `choose_l2`, from strong to weak: each fit starts from the previous one.
 L2S = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
-# Directions whose variance is this fraction of the largest one or less are rounding errors of the others.
+# Directions with at most this fraction of the largest variance are treated as rounding errors.
 NEGLIGIBLE = 1e-12
 
-# Differences of gradients that the approximate Hessian is made of.
+# Number of gradient differences in the approximate Hessian.
 HISTORY = 10
 
 
 @dataclass(frozen=True)
 class LinearProbe:
-    """A linear classifier of vectors: softmax(vectors · kernel + bias)."""
+    """A linear classifier on vectors: softmax(vectors · kernel + bias)."""
 
     kernel: np.ndarray
     """`(width, labels)`, float64."""
@@ -27,14 +27,14 @@ class LinearProbe:
     """`(labels,)`, float64."""
 
     steps: int = 0
-    """The steps that the fit took."""
+    """The number of steps of the fit."""
 
     def log_probabilities(self, vectors: Any) -> np.ndarray:
         """The logarithms of the probabilities of the labels, `(vectors, labels)`."""
         return _log_softmax(np.asarray(vectors, "float64") @ self.kernel + self.bias)
 
     def predict(self, vectors: Any) -> np.ndarray:
-        """The number of the likeliest label of each vector, `(vectors,)`; of equally likely ones the first."""
+        """The index of the most probable label of each vector, `(vectors,)`; the first in case of ties."""
         return self.log_probabilities(vectors).argmax(-1)
 
 
@@ -48,14 +48,15 @@ class _Design(NamedTuple):
 
 
 def fit_linear_probe(vectors: Any, labels: Any, num_labels: int, l2: float, *, tolerance: float = 1e-7) -> LinearProbe:
-    """Fit multinomial logistic regression; the same numbers in every run.
+    """Fit a multinomial logistic regression, deterministically.
 
     Minimises
 
         mean over n of −log softmax(vectors · kernel + bias)[label] + l2 / 2 · ‖kernel‖²
 
-    which is scikit-learn's `LogisticRegression(C=1 / (l2 · n))` for three labels or more; for two, where that has one vector and
-    not two, it is `C=2 / (l2 · n)`. The bias is not penalised. To penalise all features alike, standardise them first.
+    which is scikit-learn's `LogisticRegression(C=1 / (l2 · n))` for three or more labels; for two, where scikit-learn has one
+    weight vector instead of two, it is `C=2 / (l2 · n)`. The bias is not penalised. To penalise all features equally, standardise
+    them first.
 
     L-BFGS (Nocedal, 1980, https://doi.org/10.1090/S0025-5718-1980-0572855-7) in the coordinates in which Böhning's bound of the
     Hessian is the identity (1992, https://doi.org/10.1007/BF00048682): the steps do not depend on the scale of the features.
@@ -65,7 +66,7 @@ def fit_linear_probe(vectors: Any, labels: Any, num_labels: int, l2: float, *, t
         labels: `(n,)`, integers from 0 to below `num_labels`.
         num_labels: the number of labels, at least 2; labels that do not occur become unlikely.
         l2: the strength of the penalty, above 0.
-        tolerance: the fit ends where no derivative is larger in these coordinates.
+        tolerance: the fit stops when no derivative in these coordinates is larger.
 
     Raises:
         ValueError: shapes do not agree, a label is out of range, a number is not finite, or `l2` is not above 0.
@@ -86,19 +87,19 @@ def fit_linear_probe(vectors: Any, labels: Any, num_labels: int, l2: float, *, t
 def choose_l2(
     vectors: Any, labels: Any, num_labels: int, held_out: Any, *, candidates: Sequence[float] = L2S, tolerance: float = 1e-6
 ) -> float:
-    """The strength of the penalty under which a held-out part of the examples is likeliest.
+    """The strength of the penalty with the lowest loss on held-out examples.
 
     Args:
         vectors, labels, num_labels: as for `fit_linear_probe`.
-        held_out: `(n,)`, True for the examples that are not fitted but judged, such as `every_fifth(n)`.
+        held_out: `(n,)`, True for the examples to evaluate on instead of fitting, such as `every_fifth(n)`.
         candidates: strengths to try.
         tolerance: as for `fit_linear_probe`.
 
     Returns:
-        The one of `candidates` with the lowest mean cross-entropy of the held-out part; of equal ones the strongest.
+        The candidate with the lowest mean cross-entropy on the held-out examples; the strongest in case of ties.
 
     Raises:
-        ValueError: as for `fit_linear_probe`; nothing is held out, or everything.
+        ValueError: as for `fit_linear_probe`; or no examples are held out, or all.
     """
     vectors, labels = checked(vectors, labels, num_labels)
     held_out = np.asarray(held_out)
@@ -121,10 +122,10 @@ def choose_l2(
 
 
 def every_fifth(groups: Any) -> np.ndarray:
-    """Which examples to hold out: those of every fifth group, so that none has examples in both parts.
+    """Which examples to hold out: those of every fifth group, so that no group is in both parts.
 
     Args:
-        groups: the number of each example's group, such as its text; or a number of examples, each a group of its own.
+        groups: the index of each example's group, such as its text; or a number of examples, each in a separate group.
 
     Example:
 
@@ -136,10 +137,10 @@ def every_fifth(groups: Any) -> np.ndarray:
 
 
 def standardised(vectors: Any, *others: Any) -> tuple[np.ndarray, ...]:
-    """Vectors with mean 0 and variance 1 of each feature, and others shifted and scaled by the same numbers, in float64.
+    """Vectors standardised to mean 0 and variance 1 per feature, and others shifted and scaled in the same way, in float64.
 
     Args:
-        vectors: `(n, width)`, of which the means and deviations are taken; a feature that is constant becomes 0.
+        vectors: `(n, width)`, which determine means and deviations; constant features become 0.
         others: further arrays `(any, width)`.
     """
     first = np.asarray(vectors, "float64")
@@ -169,7 +170,7 @@ def _check_l2(l2):
 
 
 def _design(vectors):
-    """The principal components of vectors. Of the two Gram matrices the smaller one is diagonalised."""
+    """The principal components of vectors, by diagonalising the smaller of the two Gram matrices."""
     mean = vectors.mean(0)
     centred, n = vectors - mean, len(vectors)
     wide = vectors.shape[1] > n
@@ -187,7 +188,7 @@ def _probe(design, kernel, bias, steps):
 
 
 def _fit(design, labels, num_labels, l2, tolerance, start=None):
-    """Kernel and bias on the scores of the components, and the number of steps."""
+    """Kernel and bias in the coordinates of the components, and the number of steps."""
     n = len(labels)
     # The Hessian is at most (variance / 2 + l2) along a component and 1 / 2 along the bias.
     scale = np.append(1 / np.sqrt(design.variances / 2 + l2), np.sqrt(2.0))[:, None]
@@ -212,10 +213,10 @@ def minimise(objective, start, tolerance, max_steps=2000):
     """The minimum of a smooth convex function by L-BFGS with backtracking.
 
     Args:
-        objective: from an array to its value and its gradient, an array of the same shape.
+        objective: a function from an array to a value and its gradient, an array of the same shape.
         start: the array to start from.
-        tolerance: stop where no derivative is larger.
-        max_steps: stop after that many steps in any case.
+        tolerance: stop when no derivative is larger.
+        max_steps: maximum number of steps.
 
     Returns:
         The array, and the number of steps.
@@ -232,7 +233,7 @@ def minimise(objective, start, tolerance, max_steps=2000):
             if new_value <= value + 1e-4 * length * slope:
                 break
             length /= 2
-            if length < 1e-10:  # no smaller value within the precision of float64
+            if length < 1e-10:  # no lower value within the precision of float64
                 return x, step
         change, turn = moved - x, new_gradient - gradient
         if (change * turn).sum() > 0:
@@ -242,7 +243,7 @@ def minimise(objective, start, tolerance, max_steps=2000):
 
 
 def _times_inverse_hessian(history, gradient):
-    """The two loops of L-BFGS."""
+    """The two-loop recursion of L-BFGS."""
     direction, factors = gradient.copy(), []
     for change, turn in reversed(history):
         factor = (change * direction).sum() / (change * turn).sum()

@@ -1,8 +1,8 @@
-"""Scores of rankings: how well the documents that a search returned for queries agree with judgements of them.
+"""Scores of rankings: how well the documents that a search found for queries agree with relevance judgements.
 
-Judgements are `{query: {document: grade}}`, whole numbers, of which those above 0 are relevant; documents that are not judged have
-grade 0. A run is `{query: {document: score}}`. Documents are ranked by score, highest first; equal ones by name, the last first, as
-trec_eval ranks them, which compares scores in float32.
+Judgements are `{query: {document: grade}}` with whole numbers, of which those above 0 mean relevant; documents without a judgement
+have grade 0. A run is `{query: {document: score}}`. Documents are ranked by descending score, ties by descending name, as in
+trec_eval, which compares scores in float32.
 """
 
 import math
@@ -16,10 +16,10 @@ Run = Mapping[str, Mapping[str, float]]
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
-    """The documents of a query, the best first.
+    """The documents of a query, best first.
 
     Args:
-        scores: by document.
+        scores: scores by document.
 
     Raises:
         ValueError: a score is not a number.
@@ -31,18 +31,18 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
     """
     wrong = next((document for document, score in scores.items() if math.isnan(score)), None)
     if wrong is not None:
-        raise ValueError(f"expected numbers as scores; that of {wrong} is NaN.")
+        raise ValueError(f"expected numbers as scores; the score of {wrong} is NaN.")
     by_name = sorted(scores, reverse=True)
     order = np.argsort(-np.array([scores[document] for document in by_name], "float32"), kind="stable")
     return [by_name[i] for i in order]
 
 
 def ndcg(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
-    """The discounted gain, Σ grade / log₂(rank + 1), as a fraction of that of the best ranking.
+    """The discounted cumulative gain, Σ grade / log₂(rank + 1), as a fraction of that of the ideal ranking.
 
     Args:
-        grades: those of the ranked documents, to the cutoff.
-        best: all grades above 0, highest first, to the cutoff.
+        grades: grades of the ranked documents, up to the cutoff.
+        best: all grades above 0, highest first, up to the cutoff.
 
     Reference: Järvelin and Kekäläinen, 2002, section 2.2, with the discount of Burges et al., 2005, and the grades as gains.
     """
@@ -56,17 +56,17 @@ def reciprocal_rank(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) 
 
 
 def recall(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
-    """The fraction of all relevant documents that was found; `best` is not cut off."""
+    """The fraction of the relevant documents that were found; `best` is not cut off."""
     return int((grades > 0).sum()) / len(best)
 
 
 def precision_of_hits(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
-    """Average precision: the precision at every relevant document, 0 for one that was not found; `best` is not cut off."""
+    """Average precision: the mean precision at every relevant document, 0 for those not found; `best` is not cut off."""
     found = np.flatnonzero(grades > 0)
     return float((np.arange(1, len(found) + 1) / (found + 1)).sum()) / len(best)
 
 
-# Name of a measure, its function of one query, and whether the best ranking is cut off too.
+# Name of a measure, its function of one query, and whether the ideal ranking is cut off too.
 MEASURES: dict[str, tuple[Callable[..., float], bool]] = {
     "ndcg": (ndcg, True),
     "mrr": (reciprocal_rank, False),
@@ -78,15 +78,15 @@ MEASURES: dict[str, tuple[Callable[..., float], bool]] = {
 def ranking_scores(
     judgements: Judgements, run: Run, measures: Iterable[str] = ("ndcg@10", "mrr@10", "recall@100", "map")
 ) -> dict[str, float]:
-    """Scores of a run, means over the queries that have a relevant document; one that the run lacks counts 0.
+    """Scores of a run: means over the queries that have a relevant document; queries missing from the run count as 0.
 
     Args:
         judgements, run: see the top of this module.
-        measures: "ndcg", "mrr", "recall" and "map", each with a cutoff such as "ndcg@10", or without for the whole ranking.
+        measures: "ndcg", "mrr", "recall" and "map", each with a cutoff as in "ndcg@10", or without one for the whole ranking.
 
     Returns:
-        The scores by the names of the measures, in [0, 1]. They are those of trec_eval with `-c`: `ndcg_cut`, `recip_rank`,
-        `recall`, `map_cut`, for queries with relevant documents.
+        The scores by name of the measure, in [0, 1]. They equal trec_eval's `ndcg_cut`, `recip_rank`, `recall` and `map_cut` with
+        `-c`, for queries with relevant documents.
 
     Raises:
         ValueError: no query has a relevant document, a measure is unknown, or a score is not a number.
@@ -121,14 +121,14 @@ def ranking_scores_by_query(
 
 
 def average_precision(relevant: npt.ArrayLike, scores: npt.ArrayLike) -> float:
-    """The area under precision over recall of one ranking, in steps: Σ (recall_n − recall_n₋₁) · precision_n over distinct scores.
+    """Average precision of one ranking: Σ (recall_n − recall_n₋₁) · precision_n over distinct scores.
 
     Args:
-        relevant: true or 1 for what is to be found, such as pairs of the same meaning.
-        scores: numbers, higher for what is more likely relevant.
+        relevant: true or 1 for relevant items, such as pairs with the same meaning.
+        scores: numbers, higher for more relevant items.
 
     Raises:
-        ValueError: the numbers differ in length, nothing is relevant, or a score is not a number.
+        ValueError: the lengths differ, nothing is relevant, or a score is NaN.
 
     Example:
 
@@ -148,7 +148,7 @@ def average_precision(relevant: npt.ArrayLike, scores: npt.ArrayLike) -> float:
 
 
 def _parsed(name):
-    """The function of a measure, whether it cuts off the best ranking, and its cutoff."""
+    """The function of a measure, whether it cuts off the ideal ranking, and its cutoff."""
     measure, at, cutoff = name.partition("@")
     if measure not in MEASURES or (at and not (cutoff.isascii() and cutoff.isdigit() and int(cutoff) > 0)):
         raise ValueError(f"a measure must be one of {', '.join(MEASURES)}, with a cutoff such as @10 or without; got {name!r}.")
