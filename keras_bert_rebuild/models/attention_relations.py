@@ -1,4 +1,4 @@
-"""How the queries, keys and values of a block relate its tokens to each other, and how two models differ in that."""
+"""Relations between tokens by the queries, keys and values of a block, and how much two models differ in them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,23 +11,23 @@ from keras_bert_rebuild import kernels
 def relation_losses(
     teacher: Mapping[str, Any], student: Mapping[str, Any], relations: Sequence[tuple[str, str]], heads: int, mask: Any = None
 ) -> Any:
-    """How far the relations of a student are from its teacher's, of every token.
+    """The divergence of a student's relations from its teacher's, for every token.
 
         R_xy = softmax(X_h Y_hᵀ / √K)        X, Y = queries, keys or values of a block, in heads h of width K = D / heads
         loss(token) = Σ_xy mean_h KL(R_xy of the teacher ‖ R_xy of the student)[token]
 
-    The heads of relations are not those of attention: vectors of all heads are concatenated and split again, so that models with
-    other numbers of heads, and of other widths, can be compared.
+    Relation heads are not attention heads: the vectors of all attention heads are concatenated and split again, so that models with
+    different numbers of heads and different widths can be compared.
 
     Args:
-        teacher, student: by name, "query", "key" or "value", vectors `(batch, length, width)`, each with its own width.
+        teacher, student: vectors `(batch, length, width)` by name, "query", "key" or "value"; the widths may differ.
         relations: pairs of these names.
-        heads: relation heads, which divide both widths.
-        mask: `(batch, length)`, False at padding, or the numbers of sequences, of which a token only relates to its own; None for
-            no padding.
+        heads: number of relation heads, which divides both widths.
+        mask: `(batch, length)`, False at padding; or the numbers of sequences, within which tokens are related; None for no
+            padding.
 
     Returns:
-        `(batch, length)`, float32. What stands at padding means nothing.
+        `(batch, length)`, float32. Values at padding are undefined.
 
     Reference: Wang et al., 2021, section 3, for MiniLMv2 (https://arxiv.org/abs/2012.15828).
     """
@@ -43,7 +43,7 @@ def _log_relations(one, other, heads, visible):
     one, other = (_by_heads(vectors, heads) for vectors in (one, other))
     scores = ops.cast(ops.einsum("blhk,bshk->bhls", one, other), "float32") / float(one.shape[-1]) ** 0.5
     scores = scores if visible is None else ops.where(visible, scores, -1e30)
-    # Not log_softmax: Keras warns of one over a single key, which a text of one token has.
+    # Not log_softmax: Keras warns if there is a single key, as in a text of one token.
     return scores - ops.logsumexp(scores, axis=-1, keepdims=True)
 
 

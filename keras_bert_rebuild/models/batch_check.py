@@ -1,6 +1,6 @@
-"""Check a batch on the host before a device sees it: ids against the tables of the model, and labels.
+"""Check a batch on the host before it goes to a device: ids against the tables of the model, and labels.
 
-No backend reports an id outside its table.
+No backend reports ids outside their table.
 """
 
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from keras_bert_rebuild.models.named_inputs import is_packed
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.step_plan import StepPlan
 
-# What the labels of a head mean.
+# The meaning of the labels of a head.
 CLASSES = {"NSP": "0 the next sentence, 1 a random one", "SOP": "0 in their order, 1 swapped"}
 
 
 @dataclass(frozen=True)
 class IdRule:
-    """The allowed whole numbers of one array."""
+    """The whole numbers that an array may hold."""
 
     name: str
     """Name of the input or label, for the error."""
 
     limit: int | None = None
-    """Numbers must be in [0, limit); None means any."""
+    """Numbers must be in [0, limit); None for no limit."""
 
     table: str = ""
     """What `limit` counts, for the error."""
 
     max_length: int | None = None
-    """The longest second axis; None means any."""
+    """The maximum size of the second axis; None for no limit."""
 
 
 def check_ids(rule, values):
@@ -45,17 +45,16 @@ def check_ids(rule, values):
         The values as an array of integers.
 
     Raises:
-        ValueError: says what was expected, what came and where.
+        ValueError: an id is out of range, or the values are not whole numbers; the error says what was expected, found and where.
     """
     array = _as_array(rule, values)
     if array.dtype.kind not in "iub":
         array = _as_whole_numbers(rule, array)
     if rule.max_length is not None and array.ndim > 1 and array.shape[1] > rule.max_length:
         raise ValueError(
-            f"{rule.name}: a sequence may have at most {rule.max_length} positions, the rows of the position table; "
-            f"got shape {array.shape}."
+            f"{rule.name}: expected at most {rule.max_length} positions, the rows of the position table; got shape {array.shape}."
         )
-    # Two reductions and no mask array: this runs on every batch.
+    # Two reductions without a mask array: this runs on every batch.
     if rule.limit is not None and array.size and (array.min() < 0 or array.max() >= rule.limit):
         where = np.argwhere((array < 0) | (array >= rule.limit))[0]
         raise ValueError(
@@ -65,7 +64,7 @@ def check_ids(rule, values):
 
 
 def check_predictions(masked, real, max_predictions):
-    """Check that no example has more positions to predict than there are slots.
+    """Check that no example has more positions to predict than slots.
 
     Args:
         masked: `(batch, length)`, nonzero where a token is to be predicted.
@@ -111,7 +110,7 @@ def _shown(index):
     return "[" + ", ".join(str(i) for i in index) + "]"
 
 
-# The layer whose table an input indexes, and what its rows are.
+# The layer whose table an input indexes, and what the rows of the table are.
 ID_INPUTS = {
     "Input-Token": ("Embedding-Token", "the tokens of the vocabulary"),
     "Input-Segment": ("Embedding-Segment", "the segments of the model"),
@@ -122,14 +121,14 @@ ID_INPUTS = {
 
 
 def check_inputs(model: keras.Model, x: Any) -> Any:
-    """The inputs, those on the host as integers; what is on a device or symbolic stays as it is.
+    """Check the inputs; those on the host are returned as integers, those on a device or symbolic unchanged.
 
     Args:
         model: a functional model.
         x: a dictionary by the names of its inputs, a list of them, or one array.
 
     Raises:
-        ValueError: as `check_ids`; too few inputs, or unknown ones.
+        ValueError: as for `check_ids`; or inputs are missing or unknown.
     """
     names = [tensor.name for tensor in model.inputs]
     if isinstance(x, dict):
@@ -145,15 +144,16 @@ def check_inputs(model: keras.Model, x: Any) -> Any:
 
 
 def check_labels(graph: PretrainingGraph, plan: StepPlan, x: Any, labels: dict[str, Any]) -> None:
-    """Check labels that are ids; of the MLM head only those that count, not what is at other positions.
+    """Check labels that are ids; for the MLM head only at positions that count.
 
     Args:
-        graph, plan: those of the model.
-        x: its inputs.
-        labels: by head, for heads whose labels are ids.
+        graph, plan: graph and plan of the model.
+        x: the inputs of the model.
+        labels: labels by head, for heads whose labels are ids.
 
     Raises:
-        ValueError: an id outside its table, a shape that does not fit, more positions to predict than `plan.max_predictions`.
+        ValueError: an id is outside its table, a shape is wrong, or there are more positions to predict than
+            `plan.max_predictions`.
     """
     labels = {head: concrete(label) for head, label in labels.items()}
     named = graph.named(x)
@@ -173,7 +173,7 @@ def check_labels(graph: PretrainingGraph, plan: StepPlan, x: Any, labels: dict[s
 
 
 def concrete(values: Any) -> Any:
-    """The values of a tensor or an array on the host, or None while a function is traced."""
+    """The values of a tensor or array on the host; None while a function is traced."""
     if not keras.ops.is_tensor(values):
         return values if values is None else np.asarray(values)
     try:
@@ -194,10 +194,10 @@ def _check_input(model, name, value):
 
 
 def check_sequences(numbers):
-    """Check the numbers of sequences of packed rows, `(batch, length)`: 0, or one more than the column where the sequence begins.
+    """Check the sequence numbers of packed rows, `(batch, length)`: 0 at padding, else 1 + the column where the sequence begins.
 
     Raises:
-        ValueError: a number is not that of a sequence of its row.
+        ValueError: a number does not belong to a sequence of its row.
     """
     columns = np.arange(numbers.shape[1])
     begins = np.clip(numbers - 1, 0, columns)
@@ -205,7 +205,7 @@ def check_sequences(numbers):
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         raise ValueError(
-            "Input-Mask: expected in packed rows one more than the column where the sequence of a token begins, or 0 at padding; "
+            "Input-Mask: expected in packed rows 1 + the column where the sequence of a token begins, or 0 at padding; "
             f"got {numbers[row, column]} at [{row}, {column}]."
         )
 
@@ -217,7 +217,7 @@ def _check_packed(model, name, array):
 
 
 def _id_rule(model, name):
-    """The rule for an input, from the tables of the model."""
+    """The `IdRule` of an input, from the tables of the model."""
     table, rows = ID_INPUTS.get(name, (None, ""))
     layers = {layer.name: layer for layer in model.layers}
     position = layers.get("Embedding-Position")

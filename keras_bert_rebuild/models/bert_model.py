@@ -24,16 +24,16 @@ from keras_bert_rebuild.models.step_plan import PREDICT, TEST, TRAIN, running, r
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class BertModel(keras.Model):
-    """A `keras.Model` of BERT inputs whose `fit`, `evaluate`, `predict` and call refuse what no backend reports.
+    """A functional model whose `fit`, `evaluate`, `predict` and call refuse invalid ids, which no backend reports.
 
     Ids outside their table, sequences longer than the position table, ragged arrays and floats that are not whole numbers each
-    raise a `ValueError` that says what was expected, what came and where. Whole numbers given as floats are accepted.
+    raise a `ValueError` that says what was expected, what was found and where. Whole numbers given as floats are accepted.
     """
 
     config: Any = None
     """The `BertConfig` that the graph was built from, saved with the model; None for a model assembled by hand."""
 
-    _previewed = None  # the dataset of a training or an evaluation that has not yet begun
+    _previewed = None  # the dataset of a training or an evaluation that has not started yet
     _label_means: Any = None
 
     def get_config(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class BertModel(keras.Model):
         self._label_means = LabelMeans.of_compiled(self, loss, loss_weights)
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
-        # Keras's own only warns where `compile` is overridden.
+        # Keras's method only warns if `compile` is overridden.
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)
@@ -74,7 +74,7 @@ class BertModel(keras.Model):
         return super().metrics if self._label_means is None else [*super().metrics, self._label_means.metric]
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        # Now, not later: what JAX computes inside a gradient gets out only through the variables of metrics.
+        # Now, not later: inside a JAX gradient, values can only be returned through the variables of metrics.
         with noted_means() as notes:
             loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if self._label_means is not None:
@@ -108,7 +108,7 @@ class BertModel(keras.Model):
             kwargs["shuffle"] = x.take_shuffle(kwargs.get("shuffle"))
             x.puts_ahead = kwargs.get("class_weight") is None  # Keras needs labels in NumPy to weight them
         elif not is_arrays(x):
-            kwargs.setdefault("shuffle", False)  # it has its own order; Keras warns of its own default
+            kwargs.setdefault("shuffle", False)  # the dataset has its own order, and Keras would warn about its default
         self._previewed = begin_preview(x)
         _build_optimizer(self)
         if len(args) < 2 and stays_on_device(kwargs.get("callbacks")) and not is_arrays(x):
@@ -174,11 +174,11 @@ class BertModel(keras.Model):
             return super().predict_step(*args)
 
     def _answer_of(self, head, loss):
-        """What a head returns in a step that is compiled with this loss."""
+        """What a head returns in a step compiled with this loss."""
         return answer_of(self, head)
 
     def _labels_for_call(self, batch):
-        """The labels of a batch that `call` needs in a training or test step; None where it needs none."""
+        """The labels of a batch that `call` needs in a training or test step; None if it needs none."""
 
     def _check_batch(self, batch):
         """The batch to use, checked on the host."""
@@ -190,7 +190,7 @@ class BertModel(keras.Model):
         return checked(x, y, self._check_batch, _parts_of_any(self), math.inf)
 
     def _end_preview(self):
-        """Tell the dataset of a training or an evaluation that it begins now, after the preview."""
+        """Tell the dataset of a training or an evaluation that the preview has ended and epochs begin."""
         if self._previewed is not None:
             self._previewed.in_preview = False
         self._previewed = None
@@ -199,15 +199,15 @@ class BertModel(keras.Model):
 def _check_class_weight(model, class_weight):
     if class_weight is not None and "MLM" in model.output_names:
         raise ValueError(
-            f"class_weight must be None where labels are tokens, such as those of MLM; got {class_weight!r:.80}: weight "
+            f"class_weight must be None for labels that are tokens, such as those of MLM; got {class_weight!r:.80}: weight "
             "examples or labels with sample_weight."
         )
 
 
 def _build_optimizer(model):
-    """Let the optimizer create its state here, or restore it from a legacy .h5 file, not inside a traced step.
+    """Let the optimizer create its state here, or restore it from a legacy .h5 file, rather than inside a traced step.
 
-    TensorFlow traces a step that makes variables twice.
+    TensorFlow traces a step twice if it creates variables.
     """
     if getattr(model.optimizer, "waiting_weights", None) is not None:
         model.optimizer.build(model.trainable_variables)
@@ -217,5 +217,5 @@ def _build_optimizer(model):
 
 
 def _parts_of_any(model):
-    """How many equal parts a batch must have in any step, also in a prediction and when it is not part of a dataset."""
+    """The number of equal parts that a batch is split into in any step, including predictions and single batches."""
     return 1 if traits.gives_replicas_whole_single_batches() else parts_of_batch(model)

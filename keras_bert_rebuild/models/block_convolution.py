@@ -12,12 +12,12 @@ import keras
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.parts import CONVOLUTION
 
-# The ends of the names of its layers, in the order of the fields of `ConvolutionLayers`.
+# The suffixes of its layers' names, in the order of the fields of `ConvolutionLayers`.
 CONVOLUTION_ENDS = ("", "-Dropout", "-Activation", "-Add", "-Norm")
 
 
 class ConvolutionLayers(NamedTuple):
-    """The layers of the convolution of a block. Dropout is None with rate 0."""
+    """The layers of the convolution of a block. Dropout is None for a rate of 0."""
 
     convolution: Any
     dropout: Any
@@ -31,10 +31,10 @@ def make_convolution(block, name, make_norm, trainable, settings):
 
     Args:
         block: an `anatomy.Block` with a convolution.
-        name: what the names of the layers of the block begin with.
-        make_norm: a function that makes the layer of an `anatomy.Norm`.
-        trainable: whether they are trained.
-        settings: the arguments for the initializer of the kernel.
+        name: the prefix of the names of the block's layers.
+        make_norm: a function that creates the layer of an `anatomy.Norm`.
+        trainable: whether the layers are trained.
+        settings: arguments that set the initializer of the kernel.
     """
     name, convolution = f"{name}-{CONVOLUTION}", block.convolution
     return ConvolutionLayers(
@@ -58,9 +58,9 @@ def add_convolution(made, read, x, mask, training):
     Args:
         made: `ConvolutionLayers`.
         read: the input of the block, `(batch, length, hidden)`.
-        x: its output.
-        mask: `(batch, length)`, False at padding, which the convolution takes for zeros; None in a graph.
-        training: the argument for dropout, as a dictionary.
+        x: the output of the block.
+        mask: `(batch, length)`, False at padding, which the convolution reads as zeros; None in a graph.
+        training: the `training` argument of dropout, as a dictionary.
     """
     y = made.convolution(read) if mask is None else made.convolution(read, mask=mask)
     if made.dropout is not None:

@@ -1,4 +1,4 @@
-"""The hidden states of a model between its blocks, in a step, and what the attention of a block makes of them."""
+"""The hidden states of a model between its blocks, in a step, and their queries, keys and values."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,19 +21,19 @@ def block_states(
     training: bool | None = None,
     remat: bool = False,
 ) -> list[Any]:
-    """The input of the first block and the output of every block; that of the model's last one after its final norm.
+    """The input of the first block and the output of every block; for the last block of the model after the final norm.
 
     Args:
-        model: a model with a config, as from `build_model`.
+        model: a model with a config, such as from `build_model`.
         start: the input of the first block, `(batch, length, hidden)`.
         mask: `(batch, length)`, False at padding, or the numbers of sequences.
-        shared: what all blocks read besides, as from `shared_with`.
+        shared: further inputs of all blocks, from `shared_with`.
         last: the number of the last block to run, from 1; 0 for none, None for all.
         training: whether dropout is applied.
         remat: retain only the input of every block for the backward pass.
 
     Returns:
-        One tensor more than there are blocks, each `(batch, length, hidden)`.
+        A list with one tensor more than blocks that were run, each `(batch, length, hidden)`.
     """
     blocks, states = blocks_of(model), [start]
     for block in blocks[: len(blocks) if last is None else last]:
@@ -48,7 +48,7 @@ def block_states(
 
 
 def projections(block: Any, x: Any, names: Sequence[str]) -> dict[str, Any]:
-    """What the attention of a block compares and mixes, of all heads together and before rotary positions.
+    """The queries, keys or values of a block, with all heads concatenated and before rotary positions.
 
     Args:
         block: `BlockLayers`.
@@ -56,7 +56,7 @@ def projections(block: Any, x: Any, names: Sequence[str]) -> dict[str, Any]:
         names: some of "query", "key" and "value".
 
     Returns:
-        By name `(batch, length, hidden)`.
+        A dictionary by name of arrays `(batch, length, hidden)`.
     """
     half = block.halves[0]
     read = half.norm(x) if block.order == "pre" and half.norm is not None else x

@@ -1,4 +1,4 @@
-"""A model from a config: encoder, heads, the model class that fits them, and the dtype policy of its layers."""
+"""Build a model from a config: encoder, heads, the matching model class, and the dtype policy of its layers."""
 
 import contextlib
 import operator
@@ -14,7 +14,7 @@ from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
 from keras_bert_rebuild.models.heads import build_heads
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 
-# The heads that a token of a packed row has for itself.
+# The heads with an output per token, which packed rows can have.
 PER_TOKEN = ("mlm", "rtd")
 
 
@@ -36,32 +36,33 @@ def build_model(
         config: a `BertConfig`.
         heads: names of heads, a selection of `config.HEADS`; empty for the encoder alone.
         seq_len: static length of the inputs, or None for any.
-        output_layer_num: without heads, how many of the last blocks, concatenated first to last; or a list of block indexes, 0 the
-            first, -1 the last, concatenated in reversed order (as in keras_bert).
+        output_layer_num: without heads, the number of last blocks to concatenate, first to last; or a list of block indexes, 0 for
+            the first, -1 for the last, concatenated in reversed order (as in keras_bert).
         trainable: True or False for all layers, or a list of name prefixes of the layers to train.
-        padding_mask: a further, last input `Input-Mask`, nonzero at real tokens, instead of recognising padding by its id.
-        embedding_of: a model with the same inputs of its encoder and an equal embedding, whose tables and norm are then shared,
-            but not their projection to the width of the blocks; None for an embedding of its own.
+        padding_mask: add a last input `Input-Mask`, nonzero at real tokens, instead of recognising padding by its id.
+        embedding_of: a model with the same encoder inputs and an equal embedding, whose tables and norm are then shared, but not
+            the projection to the width of the blocks; None for a new embedding.
         query_trained: train the vector of XLNet's query stream, for a model that runs it.
-        packed: rows hold several sequences that do not see each other: `Input-Mask` is then one more than the column in which the
+        packed: rows hold several sequences that do not attend to each other: `Input-Mask` is then 1 + the column in which the
             sequence of a token begins, and 0 at padding. Positions begin at 0 in every sequence. Only for heads on tokens.
 
     Returns:
-        A `BertModel`; with an MLM head a `PretrainingModel`, which has a further input `Input-Masked`. Outputs are those of the
-        heads, in the order of `config.HEADS`; for the pooler the sequence comes before it. Without heads it is the sequence
-        `(batch, length, hidden · number of blocks)`.
+        A `BertModel`; with an MLM head a `PretrainingModel`, which has a further input `Input-Masked`. The outputs are those of the
+        heads, in the order of `config.HEADS`; with the pooler also the sequence, before it. Without heads the output is the
+        sequence `(batch, length, hidden · number of blocks)`.
 
     Raises:
-        IndexError: `num_attention_heads` does not divide `hidden_size`; without heads, no blocks or `output_layer_num` below 1.
-        ValueError: a length beyond the positions, an unknown activation or head, a block that does not exist; with `packed` a head
-            on whole sequences, or blocks that mix neighbouring tokens whatever the mask.
+        IndexError: `num_attention_heads` does not divide `hidden_size`; or without heads, there are no blocks, or
+            `output_layer_num` is below 1.
+        ValueError: a length exceeds the positions, an activation or head is unknown, or a block does not exist; or with `packed`, a
+            head is on whole sequences, or blocks mix neighbouring tokens regardless of the mask.
     """
     check_heads(heads)
     if seq_len is not None and seq_len > config.max_length:
         raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {seq_len}.")
     heads = [head for head in HEADS if head in heads]
     if heads and output_layer_num != 1:
-        raise ValueError(f"output_layer_num is for a model without heads; got {output_layer_num} and {', '.join(heads)}.")
+        raise ValueError(f"output_layer_num must be left out with heads; got {output_layer_num} and {', '.join(heads)}.")
     encoder = config.encoder()
     padding_mask = padding_mask or packed
     if packed:
@@ -88,16 +89,16 @@ def build_model(
 
 
 def _check_packed(encoder, heads):
-    """Refuse what would mix the sequences of a row."""
+    """Refuse heads and blocks that would mix the sequences of a row."""
     pooled = [head for head in heads if head not in PER_TOKEN]
     if pooled:
-        raise ValueError(f"packed rows are for heads on tokens, {' and '.join(PER_TOKEN)}; got {', '.join(pooled)}.")
+        raise ValueError(f"packed rows must have heads on tokens, {' and '.join(PER_TOKEN)}; got {', '.join(pooled)}.")
     if any(block.convolution is not None for block in encoder.blocks):
-        raise ValueError("packed rows expected blocks without convolution, which mixes tokens of neighbouring sequences.")
+        raise ValueError("packed rows must have blocks without convolution, which would mix tokens of neighbouring sequences.")
 
 
 def select_blocks(output_layer_num, num_blocks):
-    """Indexes of the blocks that `output_layer_num` selects, in the order in which they are concatenated."""
+    """Indexes of the blocks that `output_layer_num` selects, in the order of concatenation."""
     if hasattr(output_layer_num, "__index__"):
         count = operator.index(output_layer_num)
         if count < 1:
@@ -107,13 +108,13 @@ def select_blocks(output_layer_num, num_blocks):
     wrong = [i for i in indexes if not -num_blocks <= i < num_blocks]
     if wrong or not indexes:
         raise ValueError(
-            f"output_layer_num must name blocks from {-num_blocks} to {num_blocks - 1}, as there are {num_blocks}; got {indexes}."
+            f"output_layer_num must have blocks from {-num_blocks} to {num_blocks - 1}, as there are {num_blocks}; got {indexes}."
         )
     return [i % num_blocks for i in reversed(indexes)]
 
 
 def set_trainable(layers, trainable):
-    """Switch all layers on or off, or on where the name starts with one of the prefixes."""
+    """Set all layers trainable or not, or only those trainable whose name starts with one of the prefixes."""
     if isinstance(trainable, str):
         raise ValueError(f"trainable must be True, False or a list of layer name prefixes; got the string {trainable!r}.")
     prefixes = None if isinstance(trainable, bool) else tuple(trainable)
@@ -130,7 +131,7 @@ def _concatenated(blocks, output_layer_num, num_blocks):
 
 @contextlib.contextmanager
 def dtype_scope(dtype):
-    """Make `dtype` the global dtype policy, and restore the previous one at the end.
+    """Make `dtype` the global dtype policy within the context.
 
     Args:
         dtype: a dtype policy, such as "mixed_bfloat16"; None leaves the current one.

@@ -1,4 +1,4 @@
-"""Put a host check between the data that a user passes to `fit` and the device, whatever its kind."""
+"""Insert a host check between the data that a user passes to `fit` and the device, for every kind of data."""
 
 import contextlib
 import random
@@ -14,16 +14,16 @@ from keras_bert_rebuild.models.read_ahead import ReadAhead
 
 
 def checked(x, y, check, parts=1, batch_size=None, split=0.0):
-    """Check what a user passes to `fit` and similar methods: arrays now, anything else batch by batch.
+    """Check the data for `fit` and similar methods: arrays now, anything else batch by batch.
 
     Args:
         x, y: as for `fit`.
         check: as for `checked_data`.
-        parts: how many devices, or groups of them, share a batch.
+        parts: number of devices, or groups of devices, that share a batch.
         batch_size, split: as for `check_even_batches`.
 
     Returns:
-        What to use instead of `x` and `y`.
+        The values to use instead of `x` and `y`.
     """
     if not is_arrays(x):
         return checked_data(x, checking_even(parts, check)), y
@@ -33,7 +33,7 @@ def checked(x, y, check, parts=1, batch_size=None, split=0.0):
 
 
 def is_arrays(x):
-    """Whether these are arrays or nested lists of them, which can be checked as a whole."""
+    """Whether these are arrays or nested lists, which can be checked as a whole."""
     return isinstance(x, (dict, np.ndarray, list, tuple)) or keras.ops.is_tensor(x)
 
 
@@ -42,11 +42,11 @@ def checked_data(data, check):
 
     Args:
         data: a `PyDataset`, a generator, a `tf.data.Dataset`, a torch `DataLoader` or arrays.
-        check: a function of a batch, `(x,)`, `(x, y)` or `(x, y, sample_weight)`, that returns it or raises.
+        check: a function of a batch, `(x,)`, `(x, y)` or `(x, y, sample_weight)`, that returns it or raises an error.
 
     Returns:
-        Data of a kind that Keras accepts; anything else as it is, unchecked, such as a dataset that a strategy has distributed or
-        a `DataLoader` that does not know its length.
+        Data of a kind that Keras accepts. Data of other kinds is returned unchecked, such as a dataset that a strategy has
+        distributed or a `DataLoader` without a length.
     """
     if isinstance(data, keras.utils.PyDataset):
         return CheckedPyDataset(data, check)
@@ -64,7 +64,7 @@ def checked_data(data, check):
 
 @contextlib.contextmanager
 def ending_threads(*data):
-    """End the threads of what `checked_data` returned when the block ends, without waiting after an error or an interrupt."""
+    """A context at whose end the threads of data from `checked_data` end; after an error or interrupt it does not wait for them."""
     is_over = False
     try:
         yield
@@ -76,13 +76,13 @@ def ending_threads(*data):
 
 
 def begin_preview(data):
-    """Tell a dataset that Keras may read its first batch, to build metrics, before its epochs begin.
+    """Tell a dataset that Keras may read its first batch before epochs begin, to build metrics.
 
     Args:
-        data: what `checked` returned.
+        data: data from `checked`.
 
     Returns:
-        The dataset if it must be told, now and when the preview is over; else None.
+        The dataset if it must be told, also when the preview ends; else None.
     """
     if not isinstance(data, CheckedPyDataset):
         return None
@@ -91,29 +91,29 @@ def begin_preview(data):
 
 
 class CheckedPyDataset(keras.utils.PyDataset):
-    """A `PyDataset` that wraps another one: the same length and epoch hooks, batches checked and prepared ahead.
+    """A `PyDataset` that wraps another one: the same length and epoch hooks, but batches are checked and prepared ahead.
 
-    Keras does not see the `workers` of the wrapped dataset: batches that its threads read for a preview of the first one would stay
-    in their queue on JAX and torch, so that some batches are trained on twice and others never. Here these `workers`, if there is
-    more than one, are threads that make and check up to `max_queue_size` batches ahead.
+    The `workers` of the wrapped dataset are hidden from Keras: on JAX and torch, batches that its threads read for a preview of the
+    first one would stay in their queue, so that some batches are trained on twice and others never. Here these `workers`, if there
+    are several, are threads that prepare and check up to `max_queue_size` batches ahead.
 
     `use_multiprocessing` gives a warning and one thread: processes forked from a running backend can hang, and code written for
-    processes need not be safe for several threads.
+    processes need not be thread-safe.
 
     Args:
-        dataset: the one to wrap. If it has `made_ahead_by`, as `EpochBatches` do, that is the number of threads, its order is not
-            changed, and its epoch hooks do not run for a preview.
+        dataset: the dataset to wrap. If it has `made_ahead_by`, as `EpochBatches` does, that is the number of threads, its order is
+            not changed, and its epoch hooks do not run for a preview.
         check: as for `checked_data`.
     """
 
     in_preview: bool = False
-    """Whether Keras now only reads the first batch, which is not an epoch although the epoch hooks run.
+    """Whether Keras is only reading the first batch, which is not an epoch although it calls the epoch hooks.
 
     The hooks of users' datasets are called all the same, as in Keras.
     """
 
     puts_ahead: bool = False
-    """Whether the threads also put batches into the memory of the accelerator, if there is one."""
+    """Whether the threads also copy batches to the accelerator, if there is one."""
 
     def __init__(self, dataset, check):
         super().__init__(workers=0)
@@ -123,11 +123,11 @@ class CheckedPyDataset(keras.utils.PyDataset):
         if dataset.use_multiprocessing and dataset.workers > 0:
             self._threads = 1
             warnings.warn(
-                f"the batches of {type(dataset).__name__} are made by one thread, not by {dataset.workers} processes as "
-                "use_multiprocessing=True asks: processes forked from a running backend can hang.",
+                f"the batches of {type(dataset).__name__} are prepared by one thread, not by {dataset.workers} processes as with "
+                "use_multiprocessing=True: processes forked from a running backend can hang.",
                 stacklevel=5,
             )
-        self._order = None  # of the batches of this epoch, if it is drawn here
+        self._order = None  # the order of the batches of this epoch, if it is drawn here
         self._draws = False
         self._ahead = None
         self._put = None
@@ -150,16 +150,16 @@ class CheckedPyDataset(keras.utils.PyDataset):
         return ahead.at(index)
 
     def take_shuffle(self, shuffle=None):
-        """The `shuffle` to pass to Keras, since the order of the batches is drawn here where threads must know it.
+        """The `shuffle` to pass to Keras; if threads must know the order of the batches, it is drawn here instead.
 
         It is drawn as in Keras: every epoch, with Python's `random`, which `keras.utils.set_random_seed` seeds.
 
         Args:
-            shuffle: what the user passed; None for nothing.
+            shuffle: the user's argument; None if there was none.
         """
         has_end = self.num_batches is not None
         if shuffle is None:
-            shuffle = has_end and not self._in_order  # Keras's default is True, with a warning where there is no end
+            shuffle = has_end and not self._in_order  # Keras's default is True, with a warning for endless datasets
         self._draws = bool(shuffle and has_end and self._threads and not self._in_order)
         return shuffle and not self._draws
 
@@ -177,7 +177,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
             self.dataset.on_epoch_end()
 
     def close(self, wait=True):
-        """End the threads; with `wait`, wait for one that is still making a batch, which is discarded."""
+        """End the threads; with `wait`, wait for one that is still preparing a batch, which is discarded."""
         if self._ahead is not None:
             self._ahead.forget(wait)
             self._ahead = None
@@ -207,7 +207,7 @@ class CheckedLoader(keras.utils.PyDataset):
 
 
 def as_tuples(batch):
-    """The batch with tuples instead of lists: TensorFlow takes a list for one array."""
+    """The batch with tuples instead of lists, which TensorFlow would convert to one array."""
     if isinstance(batch, (list, tuple)):
         return tuple(as_tuples(item) for item in batch)
     return batch

@@ -8,11 +8,11 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 def checked_tf_dataset(dataset, check):
     """The same dataset, with every batch passed through `check` on the host.
 
-    The check runs as a NumPy function inside the pipeline; what it raises arrives as `InvalidArgumentError` with the same text.
+    The check runs as a NumPy function inside the pipeline; its errors become `InvalidArgumentError` with the same text.
     """
 
     def step(*batch):
-        # tf.data passes a single array or structure as it is, and a tuple as separate arguments.
+        # tf.data passes a single array or structure unchanged, and a tuple as separate arguments.
         flat = tf.nest.flatten(batch)
 
         def on_host(*arrays):

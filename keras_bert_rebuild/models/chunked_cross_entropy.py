@@ -2,27 +2,27 @@
 
 from keras import ops
 
-# The column of the label in what `label_log_probabilities` returns.
+# The column of the label in the result of `label_log_probabilities`.
 LABEL_COLUMN = 1
-# In the other column, where the label itself is the best token.
+# The value of the other column if the label itself is the best token.
 NO_BETTER_TOKEN = -1e30
 
 
 def label_log_probabilities(features, table, bias, labels, chunk):
-    """The log-probability of every label, and of the token that beats it.
+    """The log-probability of every label, and of the best token if that is not the label.
 
         logits = features · tableᵀ + bias        outputs[n] = (log p[best token, if that is not the label], log p[label])
 
-    The arg-max of a row is `LABEL_COLUMN` exactly where the label is the most probable token, so accuracy can be computed from it.
-    Each chunk is multiplied with the table, and again in the backward pass, which adds a third to the head's work: memory holds
-    `(chunk, vocabulary)` three times and never `(positions, vocabulary)`. Sums are float32.
+    The arg-max of a row is `LABEL_COLUMN` exactly if the label is the most probable token, so accuracy can be computed from it.
+    Logits are computed chunk by chunk and recomputed in the backward pass, which adds a third to the computation of the head:
+    memory holds `(chunk, vocabulary)` three times and never `(positions, vocabulary)`. Sums are float32.
 
     Args:
         features: `(positions, width)`.
-        table: `(vocabulary, width)`, of the dtype of the features.
+        table: `(vocabulary, width)`, in the dtype of the features.
         bias: `(vocabulary,)`, float32.
         labels: `(positions,)`, int32, in [0, vocabulary).
-        chunk: positions of one chunk.
+        chunk: number of positions in a chunk.
 
     Returns:
         `(positions, 2)`, float32. Only the second column has a gradient.
@@ -81,5 +81,5 @@ def _slice(x, i, chunk):
 
 
 def _padded(x, size):
-    """Zeros after the first axis, up to `size`."""
+    """The first axis padded with zeros to `size`."""
     return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *x.shape[1:]), x.dtype)], axis=0)

@@ -1,4 +1,4 @@
-"""The compiled steps of a model, which are traced again where something intervenes in a model, and as before afterwards."""
+"""The compiled steps of a model, which are retraced under interventions and restored afterwards."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ import keras
 
 from keras_bert_rebuild.kernels.interventions import running_interventions
 
-# Keras's attributes for what it compiled.
+# Keras's attributes that hold compiled functions.
 FUNCTIONS = ("train_function", "test_function", "predict_function")
 
-# The attribute of a model with its `_Kept`. In a table by models it would keep them alive: compiled functions refer to their model.
+# The attribute of a model with its `_Kept`. A table by models would keep them alive, since compiled functions refer to their model.
 _ATTRIBUTE = "_functions_by_interventions"
 
 
 class _Kept:
-    """The interventions under which the functions of a model were compiled, and those that were compiled under others."""
+    """The interventions under which the current functions of a model were compiled, and functions compiled under others."""
 
     def __init__(self) -> None:
         self.now: frozenset[object] = frozenset()
@@ -24,9 +24,9 @@ class _Kept:
 
 
 def follow_interventions(model: keras.Model) -> None:
-    """Give a model the compiled functions for the interventions that are running: those it had under them, or none yet.
+    """Give a model the functions compiled under the active interventions, if there are any yet.
 
-    Functions of interventions that have ended are forgotten.
+    Functions for interventions that have ended are dropped.
 
     Args:
         model: any Keras model.
@@ -46,14 +46,14 @@ def follow_interventions(model: keras.Model) -> None:
 
 
 def forget_functions(model: keras.Model) -> None:
-    """Forget what a model has from before the running interventions; it is compiled again, and has no functions."""
+    """Drop the functions of a model from before the active interventions, because it has been recompiled."""
     if hasattr(model, _ATTRIBUTE):
         getattr(model, _ATTRIBUTE).others.clear()
 
 
 @contextlib.contextmanager
 def traced_again(model: keras.Model, step: str) -> Iterator[None]:
-    """Let a step be compiled again under interventions. JAX takes the same method of the same model for the function that it knows.
+    """Let a step be retraced under interventions; JAX would reuse the function that it has traced for the same method and model.
 
     Args:
         model: any Keras model.

@@ -5,19 +5,19 @@ from typing import Any
 
 import keras
 
-# Seconds between two looks of the progress bar, which waits for the device each time.
+# Seconds between two updates of the progress bar, each of which waits for the device.
 BAR_SECONDS = 1.0
 
 
 class DeviceLogs(keras.callbacks.CallbackList):
-    """A list of callbacks that hands on the logs of a batch as they are: scalars on the device.
+    """A list of callbacks that passes on the logs of a batch as scalars on the device.
 
-    Keras's own list makes numbers of all logs after every batch if any callback is called then: the host waits for every step.
-    Here a callback has `reads_logs_itself = True`, or does nothing after a batch, or is the progress bar, which is called once a
+    If any callback is called after a batch, Keras's own list converts all logs to numbers, so that the host waits for every step.
+    Here a callback must have `reads_logs_itself = True`, do nothing after a batch, or be the progress bar, which is called once a
     second.
 
     Args:
-        callbacks: those of the user, all of which `stays_on_device` accepts.
+        callbacks: the user's callbacks, all of which `stays_on_device` accepts.
         **kwargs: as for `keras.callbacks.CallbackList`.
     """
 
@@ -38,15 +38,15 @@ class DeviceLogs(keras.callbacks.CallbackList):
 
 
 def device_logs(model: Any, data: Any, arguments: dict[str, Any]) -> Any:
-    """The `DeviceLogs` of a training, with what Keras tells the callbacks of it.
+    """The `DeviceLogs` of a training, with the parameters that Keras passes to callbacks.
 
     Args:
         model: the model that is trained.
         data: its batches, not arrays.
-        arguments: those of `fit`, with callbacks that `stays_on_device` accepts.
+        arguments: the arguments of `fit`, with callbacks that `stays_on_device` accepts.
 
     Returns:
-        The list; the callbacks as they are where the number of steps is Keras's to find.
+        The list; or the callbacks unchanged if only Keras can determine the number of steps.
     """
     steps, callbacks = arguments.get("steps_per_epoch"), arguments["callbacks"]
     if steps is None and isinstance(data, keras.utils.PyDataset):
@@ -55,14 +55,14 @@ def device_logs(model: Any, data: Any, arguments: dict[str, Any]) -> Any:
         if not hasattr(data, "cardinality"):
             return callbacks
         steps = int(data.cardinality())
-        steps = steps if steps >= 0 else None  # of TensorFlow, for unknown and for endless
+        steps = steps if steps >= 0 else None  # TensorFlow's values for unknown and for infinite
     verbose = arguments.get("verbose", "auto")
     shown = {"add_progbar": verbose != 0, "verbose": verbose}
     return DeviceLogs(list(callbacks), model=model, epochs=arguments.get("epochs", 1), steps=steps, **shown)
 
 
 def stays_on_device(callbacks: Any) -> bool:
-    """Whether no callback but the progress bar needs numbers after every batch, and at least one reads them itself."""
+    """Whether no callback except the progress bar needs numbers after every batch, and at least one reads them itself."""
     if not isinstance(callbacks, (list, tuple)):
         return False
     reads = [getattr(callback, "reads_logs_itself", False) for callback in callbacks]
@@ -70,7 +70,7 @@ def stays_on_device(callbacks: Any) -> bool:
 
 
 def _is_idle(callback):
-    """Whether nothing happens after a batch of the training."""
+    """Whether a callback does nothing after a training batch."""
     kind, base = type(callback), keras.callbacks.Callback
     if not isinstance(callback, base):
         return False
@@ -78,7 +78,7 @@ def _is_idle(callback):
 
 
 def as_numbers(logs: Any) -> dict[str, float]:
-    """The scalars of the logs of a batch as numbers, by name; this waits for the device."""
+    """The logs of a batch as numbers by name; waits for the device."""
     numbers: dict[str, float] = {}
     for name, value in (logs or {}).items():
         if isinstance(value, dict):

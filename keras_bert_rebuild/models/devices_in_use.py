@@ -1,7 +1,7 @@
-"""The devices of a training: those that were chosen but never entered, and those that must share its batches evenly.
+"""The devices of a training: a warning if they were chosen but not entered, and a check that they share batches evenly.
 
-JAX does not split a batch that its devices cannot share evenly. Replicas of TensorFlow do, and Keras takes the mean of their means,
-in which a replica with fewer examples counts as much as the others, and one without any adds a loss of 0.
+JAX does not split a batch unevenly. TensorFlow does, and Keras then takes the mean over replicas, in which a replica with fewer
+examples counts as much as the others, and one without any adds a loss of 0.
 """
 
 import functools
@@ -9,10 +9,10 @@ import warnings
 
 import keras
 
-# Kinds and numbers of devices that `distribute` returned and that were never entered.
+# Kinds and numbers of devices returned by `distribute` that have not been entered.
 _waiting: list[tuple[str, int]] = []
 
-# For the devices that are entered, outermost first: into how many parts they split a batch of this process.
+# For the entered devices, outermost first: the number of parts that they split a batch of this process into.
 _parts: list[int] = []
 
 
@@ -22,7 +22,7 @@ def expect_use(kind, devices):
 
 
 def enter_devices(parts):
-    """Note that devices are entered which split a batch of this process into `parts`."""
+    """Note that devices are entered that split a batch of this process into `parts`."""
     _waiting.clear()
     _parts.append(parts)
 
@@ -33,15 +33,15 @@ def leave_devices():
 
 
 def parts_of_batch(model):
-    """Into how many parts a batch of this process is split in a step of a model."""
-    strategy = getattr(model, "distribute_strategy", None)  # TensorFlow's, under which the model was built
+    """The number of parts that a batch of this process is split into in a step of a model."""
+    strategy = getattr(model, "distribute_strategy", None)  # TensorFlow's strategy that the model was built under
     if strategy is not None:
         return strategy.num_replicas_in_sync
     return _parts[-1] if _parts else 1
 
 
 def warn_of_unused_devices(model):
-    """Warn, once, where a model trains on one device though several were chosen and never entered."""
+    """Warn once if a model trains on one device although several were chosen but not entered."""
     if not _waiting or keras.distribution.distribution() is not None or parts_of_batch(model) > 1:
         return
     kind, devices = _waiting[-1]
@@ -57,16 +57,16 @@ def check_even(parts, size):
     """Refuse a batch that the devices cannot share evenly.
 
     Args:
-        parts: how many devices, or groups of them, share a batch.
-        size: the examples of the batch.
+        parts: number of devices, or groups of devices, that share a batch.
+        size: number of examples in the batch.
 
     Raises:
         ValueError: the size is not a multiple of the parts.
     """
     if size % parts:
         raise ValueError(
-            f"a batch must have a multiple of {parts} examples, the same number for each device; got one of {size}: choose a batch "
-            "size that is such a multiple, and drop the last, incomplete batch."
+            f"a batch must have a multiple of {parts} examples, the same number for each device; got {size}: choose such a batch "
+            "size, and drop an incomplete last batch."
         )
 
 
@@ -76,8 +76,8 @@ def check_even_batches(parts, x, batch_size, split=0.0):
     Args:
         parts: as for `check_even`.
         x: the arrays.
-        batch_size: examples of a batch; None for Keras's 32.
-        split: the share at the end that is held out, `validation_split`.
+        batch_size: examples per batch; None for Keras's 32.
+        split: the fraction at the end that is held out, `validation_split`.
     """
     if parts == 1:
         return
@@ -89,7 +89,7 @@ def check_even_batches(parts, x, batch_size, split=0.0):
 
 
 def checking_even(parts, check):
-    """`check` of a batch `(x, ...)`, which first checks the number of its examples."""
+    """A check of a batch `(x, ...)` that first checks the number of its examples, then calls `check`."""
 
     def check_both(batch):
         check_even(parts, examples_of(batch[0] if isinstance(batch, tuple) else batch))
@@ -99,5 +99,5 @@ def checking_even(parts, check):
 
 
 def examples_of(x):
-    """How many examples arrays have."""
+    """The number of examples in arrays."""
     return next(value for value in keras.tree.flatten(x) if value is not None).shape[0]

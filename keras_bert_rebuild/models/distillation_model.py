@@ -1,4 +1,4 @@
-"""The model class of distillation: a student that learns from text and from a teacher, which is not trained."""
+"""The model class of distillation: a student that learns from text and from a frozen teacher."""
 
 import functools
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ MLM = HEADS["mlm"].layer
 
 
 class DistillationModel(PretrainingModel):
-    """A student that is trained beside a frozen teacher; make it with `build_distillation_model`.
+    """A student that is trained to imitate a frozen teacher; create it with `build_distillation_model`.
 
         L = mlm_weight · L_MLM + Σ weight · L_objective
 
-    Its layers and weights are those of `student`, and a projection if an objective needs one. The teacher runs in inference mode on
-    the same masked tokens, as far as objectives read it; its weights are neither trained nor counted nor part of a checkpoint.
+    Its layers and weights are those of `student`, plus a projection if an objective needs one. The teacher runs in inference mode
+    on the same masked tokens, up to the last block that an objective reads; its weights are not trained, counted or saved.
 
-    Inputs and label are those of the student. Outputs: `MLM`, and for every objective the losses of the positions, `(batch, slots)`
-    or `(batch, length)`, whose mean over those that count is its loss.
+    Inputs and label are those of the student. Outputs: `MLM`, and for every objective the loss of each position, `(batch, slots)`
+    or `(batch, length)`, whose mean over the positions that count is the loss of the objective.
 
-    It has no file of its own: save `student`.
+    It cannot be saved itself: save `student`.
 
     Reference: Sanh et al., 2019, section 2 (https://arxiv.org/abs/1910.01108).
     """
@@ -40,10 +40,10 @@ class DistillationModel(PretrainingModel):
     """A `PretrainingModel` with the head "mlm"."""
 
     objectives: Sequence[Objective] = ()
-    """What is imitated."""
+    """The objectives."""
 
     mlm_weight: float = 1.0
-    """Factor of the loss of masked tokens."""
+    """Weight of the loss of masked tokens."""
 
     _frozen: Any = None
 
@@ -53,12 +53,12 @@ class DistillationModel(PretrainingModel):
 
     @property
     def teacher(self) -> keras.Model:
-        """The teacher. It is not a part of this model for Keras, which would train, count and save it."""
+        """The teacher. It is hidden from Keras, which would otherwise train, count and save it."""
         return self._frozen.model
 
     @property
     def non_trainable_variables(self) -> list[Any]:
-        # JAX passes these to a compiled step; what is not among them would be a constant in the program.
+        # JAX passes these to a compiled step; any other variable would be a constant in the program.
         return [*super().non_trainable_variables, *([] if self._frozen is None else self.teacher.weights)]
 
     def call(self, inputs, training=None, mask=None, **kwargs):
@@ -75,7 +75,7 @@ class DistillationModel(PretrainingModel):
         super().compile(optimizer, loss, loss_weights, metrics, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        raise ValueError("a DistillationModel has no file of its own: save its part, model.student, or a checkpoint.")
+        raise ValueError("a DistillationModel cannot be saved itself: save its part, model.student, or a checkpoint.")
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         return super().compute_loss(x, self._labels(x, y), y_pred, sample_weight, training)
@@ -84,7 +84,7 @@ class DistillationModel(PretrainingModel):
         return super().compute_metrics(x, self._labels(x, y), y_pred, sample_weight)
 
     def _labels(self, x, y):
-        """The labels of all outputs: those of an objective are 1 at the positions whose losses count, else 0."""
+        """The labels of all outputs; for an objective 1 at positions whose losses count, else 0."""
         given = by_head(self.output_names, y)[MLM]
         _, predicted = slots_of(self._graph.labelled(x), self._plan.max_predictions if self._in_planned_step() else None)
         tokens = ops.not_equal(*self._graph.padding_of(self._graph.named(x)))
@@ -93,7 +93,7 @@ class DistillationModel(PretrainingModel):
 
 
 class TeacherGraph(PretrainingGraph):
-    """What objectives read of a teacher. It may lack an MLM head.
+    """The part of a teacher's graph that objectives read.
 
     Args:
         model: the teacher, with or without that head.
@@ -111,11 +111,11 @@ class TeacherGraph(PretrainingGraph):
         return keras.Model(self.model.inputs, [input_of(block), table, *shared_with(block)])
 
     def seen(self, ids: dict[str, Any], positions: Any, with_features: bool) -> Seen:
-        """What the teacher computes of a batch in inference mode.
+        """The teacher's outputs for a batch in inference mode.
 
         Args:
             ids: the inputs by name.
-            positions: those of the MLM head, `(batch, slots)`; None for all.
+            positions: positions of the MLM head, `(batch, slots)`; None for all.
             with_features: whether the MLM head is read.
         """
         first, table, *shared = self.embedding([ids[tensor.name] for tensor in self.model.inputs], training=False)
@@ -126,7 +126,7 @@ class TeacherGraph(PretrainingGraph):
 
 
 class DistillationGraph(PretrainingGraph):
-    """What a step of a `DistillationModel` needs: the graph of its student, and that of its teacher.
+    """The graphs that a step of a `DistillationModel` runs: that of the student and that of the teacher.
 
     Args:
         model: the model.
@@ -158,7 +158,7 @@ class DistillationGraph(PretrainingGraph):
 
 
 class _Frozen:
-    """A model in an object that Keras does not look into."""
+    """Hides a model from Keras."""
 
     def __init__(self, model):
         self.model = model
@@ -167,33 +167,33 @@ class _Frozen:
 def build_distillation_model(
     student: PretrainingModel, teacher: keras.Model, objectives: Sequence[Objective], mlm_weight: float = 1.0
 ) -> DistillationModel:
-    """A model that trains a student beside a teacher. The teacher is frozen.
+    """A model that trains a student to imitate a teacher, and freezes the teacher.
 
     Args:
-        student: as from `build_model` with the head "mlm" alone, with a config.
-        teacher: the same with another config, of the same inputs and vocabulary; without that head if no objective reads it.
-        objectives: what the student imitates, at most one of a kind.
-        mlm_weight: factor of the loss of masked tokens, at least 0.
+        student: a model from `build_model` with a config and the head "mlm" alone.
+        teacher: a model with the same inputs and vocabulary; it may lack the head "mlm" if no objective reads it.
+        objectives: the objectives, at most one of each kind.
+        mlm_weight: weight of the loss of masked tokens, at least 0.
 
     Returns:
         A `DistillationModel`.
 
     Raises:
-        ValueError: there is no objective or several of a kind, layers or heads do not fit, the vocabularies or inputs differ, or
-            the teacher lacks the head that an objective reads.
+        ValueError: there is no objective or several of a kind, layers or heads do not match, the vocabularies or inputs differ, or
+            the teacher lacks a head that an objective reads.
     """
     names = [objective.name for objective in objectives]
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"distillation must have at least one objective, and one of a kind; got {', '.join(names) or 'none'}.")
+        raise ValueError(f"distillation must have one or more objectives, one of each kind; got {', '.join(names) or 'none'}.")
     if student.output_names != [MLM]:
-        raise ValueError(f"a student must have the head mlm alone; got the outputs {', '.join(student.output_names)}.")
+        raise ValueError(f"a student must have only the head mlm; got the outputs {', '.join(student.output_names)}.")
     for objective in objectives:
         objective.check(teacher.config, student.config)
     _check_inputs(student, teacher)
     if any(objective.at_labels for objective in objectives) and MLM not in teacher.output_names:
         raise ValueError(f"soft targets need a teacher with an MLM head; got the outputs {', '.join(teacher.output_names)}.")
     teacher.trainable = False
-    # `call` computes the values; these outputs have the names and the shapes.
+    # `call` computes the values; these outputs only define names and shapes.
     masked = next(tensor for tensor in student.inputs if tensor.name == "Input-Masked")
     shown = [keras.layers.Identity(name=name, dtype="float32")(ops.cast(masked, "float32")) for name in names]
     model = DistillationModel(student.inputs, [student.outputs[0], *shown])
@@ -205,7 +205,7 @@ def build_distillation_model(
 
 
 def _check_inputs(student, teacher):
-    """Refuse a teacher that reads other inputs, or other tokens."""
+    """Refuse a teacher with other inputs or another vocabulary."""
     if teacher.config.vocab_size != student.config.vocab_size:
         sizes = f"{teacher.config.vocab_size} and {student.config.vocab_size}"
         raise ValueError(f"teacher and student must have the same vocabulary; got {sizes} tokens.")
@@ -213,4 +213,4 @@ def _check_inputs(student, teacher):
     if theirs != mine:
         raise ValueError(f"teacher and student must have the same inputs; got {sorted(theirs)} and {sorted(mine)}.")
     if any(model.config.encoder().embedding.query for model in (teacher, student)):
-        raise ValueError("distillation expected models that predict masked tokens from their context; got one of two streams.")
+        raise ValueError("distillation expected models that predict masked tokens from their context; got a two-stream model.")

@@ -1,4 +1,4 @@
-"""What a student imitates of its teacher: each objective as data, with the loss of every position."""
+"""The objectives of distillation: each as data, with the loss of every position."""
 
 import abc
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from keras_bert_rebuild.models.encoder_blocks import blocks_of
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.soft_targets import chunked_soft_target_losses, soft_target_losses
 
-# What the attention of a block compares and mixes, and MiniLMv2's pairs of it.
+# The vectors in the attention of a block, and MiniLMv2's pairs of them.
 VECTORS = ("query", "key", "value")
 SELF_RELATIONS = tuple((name, name) for name in VECTORS)
 
@@ -24,11 +24,11 @@ MEASURES = ("cosine", "mse")
 
 @dataclass(frozen=True)
 class Seen:
-    """What a model computes of a batch in a step, as far as objectives read it."""
+    """The outputs of a model for a batch in a step that objectives may read."""
 
     graph: PretrainingGraph
     states: Sequence[Any]
-    """As from `block_states`."""
+    """The result of `block_states`."""
 
     mask: Any
     """`(batch, length)`, False at padding, or the numbers of sequences."""
@@ -37,13 +37,13 @@ class Seen:
     """The token table."""
 
     features: Any = None
-    """What is compared with it, `(batch, slots, embedding)`; None without an MLM head."""
+    """The features that are multiplied with it, `(batch, slots, embedding)`; None without an MLM head."""
 
     logits: Any = None
-    """Those of the MLM head, `(batch, slots, vocabulary)`; None if nobody has computed them."""
+    """The logits of the MLM head, `(batch, slots, vocabulary)`; None if they have not been computed."""
 
     def all_logits(self) -> Any:
-        """The logits of the MLM head, computed if they were not."""
+        """The logits of the MLM head, computed if necessary."""
         if self.logits is not None:
             return self.logits
         return self.graph.model.get_layer("MLM-Sim")([self.features, self.table], return_logits=True)
@@ -51,16 +51,16 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Objective(abc.ABC):
-    """What a student imitates. Abstract."""
+    """An objective of distillation. Abstract."""
 
     weight: float = 1.0
-    """Factor of the loss."""
+    """Weight of the loss."""
 
     name: ClassVar[str]
-    """The output with the loss of every position."""
+    """The name of the output with the loss of every position."""
 
     at_labels: ClassVar[bool] = False
-    """Whether there is a loss at the positions to predict; else at all tokens that are not padding."""
+    """Whether the loss is at the positions to predict; otherwise it is at all tokens except padding."""
 
     def __post_init__(self):
         if not is_number(self.weight) or self.weight <= 0:
@@ -68,24 +68,24 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def last_block(self, teacher: Any) -> int:
-        """The last block of the teacher that it reads, from 1.
+        """The last block of the teacher that is read, counted from 1.
 
         Args:
             teacher: the `BertConfig` of the teacher.
         """
 
-    def check(self, teacher: Any, student: Any) -> None:  # noqa: B027, most fit any pair
-        """Refuse configs that do not fit.
+    def check(self, teacher: Any, student: Any) -> None:  # noqa: B027, most suit any pair
+        """Refuse configs that the objective cannot compare.
 
         Args:
             teacher, student: the `BertConfig` of each.
 
         Raises:
-            ValueError: they do not.
+            ValueError: layers do not exist, or sizes do not match.
         """
 
     def projection(self, teacher: Any, student: Any) -> Any:
-        """A layer that is trained with the student and dropped in the end; None if it needs none."""
+        """A layer that is trained with the student and dropped afterwards; None if none is needed."""
         return None
 
     @abc.abstractmethod
@@ -93,9 +93,9 @@ class Objective(abc.ABC):
         """The loss of every position, `(batch, slots)` or `(batch, length)`, float32.
 
         Args:
-            teacher, student: what both computed.
+            teacher, student: the outputs of both.
             projection: the layer from `projection`.
-            chunk: positions whose logits are in memory at once; None for all.
+            chunk: number of positions whose logits are in memory at once; None for all.
         """
 
 
@@ -108,7 +108,7 @@ class SoftTargets(Objective):
     """
 
     temperature: float = 2.0
-    """T, which both logits are divided by."""
+    """T, by which both logits are divided."""
 
     name = "Soft"
     at_labels = True
@@ -140,7 +140,7 @@ class HiddenStates(Objective):
     """
 
     layers: Sequence[tuple[int, int]]
-    """Pairs of a layer of the teacher and one of the student: block n, from 1, or 0, the embedding."""
+    """Pairs of a layer of the teacher and one of the student: blocks from 1, or 0 for the embedding."""
 
     measure: str = "cosine"
     """"cosine" or "mse"."""
@@ -176,9 +176,9 @@ class HiddenStates(Objective):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionRelations(Objective):
-    """How queries, keys and values of mapped blocks relate the tokens of a text, averaged over the pairs of blocks.
+    """Relations between tokens by queries, keys and values of mapped blocks, averaged over the pairs of blocks.
 
-    Vectors are those before rotary positions, and relations are between all tokens, also where attention has a window.
+    Vectors are taken before rotary positions, and all tokens are related, even if attention has a window.
 
     Reference: Wang et al., 2021, section 3, for MiniLMv2 (https://arxiv.org/abs/2012.15828); Wang et al., 2020, for "query" with
     "key" and "value" with "value" in MiniLM (https://arxiv.org/abs/2002.10957).
@@ -188,7 +188,7 @@ class AttentionRelations(Objective):
     """Pairs of a block of the teacher and one of the student, from 1."""
 
     heads: int
-    """Relation heads, which divide both widths."""
+    """Number of relation heads, which divides both widths."""
 
     relations: Sequence[tuple[str, str]] = SELF_RELATIONS
     """Pairs of "query", "key" and "value"."""
@@ -222,16 +222,16 @@ class AttentionRelations(Objective):
 
 
 def check_pairs(what: str, pairs: Sequence[tuple[int, int]], teacher: Any, student: Any, lowest: int) -> None:
-    """Refuse a map of layers that do not exist, or an empty one.
+    """Refuse a mapping of layers that do not exist, or an empty one.
 
     Args:
-        what: whose layers they are, for the error.
-        pairs: layers of the teacher and of the student.
+        what: what the mapping is for, used in the error.
+        pairs: pairs of a layer of the teacher and one of the student.
         teacher, student: the `BertConfig` of each.
         lowest: the number of the first layer.
 
     Raises:
-        ValueError: there is one.
+        ValueError: there are no pairs, or a layer does not exist.
     """
     if not pairs:
         raise ValueError(f"the layers of {what} must have at least one pair, of a teacher's and a student's; got none.")

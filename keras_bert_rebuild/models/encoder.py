@@ -16,10 +16,10 @@ from keras_bert_rebuild.models.encoder_blocks import (
     run_block,
 )
 
-# The norm after the last block, for blocks that normalise before and not after.
+# The norm after the last block, for pre-norm blocks.
 FINAL_NORM = "Encoder-Norm"
 
-# The projection of tables of another width, and the token table.
+# The projection of embeddings with another width, and the token table.
 MAPPING, TOKEN = "Embedding-Mapping", "Embedding-Token"
 
 
@@ -29,7 +29,7 @@ def build_inputs(encoder, seq_len, padding_mask=False):
     Args:
         encoder: an `anatomy.Encoder`.
         seq_len: static length, or None for any.
-        padding_mask: whether an input of its own (nonzero at real tokens) marks padding, and not the id of padding.
+        padding_mask: whether padding is marked by a separate input (nonzero at real tokens) instead of its id.
     """
     names = ["Input-Token"]
     if encoder.reads_segments:
@@ -46,13 +46,13 @@ def build_encoder(encoder, inputs, embedding_of=None, packed=False):
 
     Args:
         encoder: an `anatomy.Encoder`.
-        inputs: as from `build_inputs`.
-        embedding_of: a model with an equal embedding, whose layers are used, except for the projection; None for new ones.
+        inputs: the result of `build_inputs`.
+        embedding_of: a model with an equal embedding, whose layers are shared, except for the projection; None for new layers.
         packed: whether `Input-Mask` numbers the sequences of a row.
 
     Returns:
-        The outputs of the blocks, first to last, each `(batch, length, hidden)` (with no blocks, the embedding alone;
-        the last one after the final norm, if there is one), and the token table `(vocabulary, embedding)`.
+        The outputs of the blocks, first to last, each `(batch, length, hidden)` (the last one after the final norm, if there is
+        one; without blocks, only the embedding), and the token table `(vocabulary, embedding)`.
     """
     x, table = _build_embedding(encoder, inputs, packed) if embedding_of is None else _shared_embedding(embedding_of, inputs)
     if encoder.embedding.widened and not encoder.embedding.widened_first:
@@ -69,7 +69,7 @@ def build_encoder(encoder, inputs, embedding_of=None, packed=False):
 
 
 def _kernel_settings(encoder):
-    """The initializers of a half of a block."""
+    """The initializer arguments of a half of a block."""
     outputs = {} if encoder.output_range is None else {"output_initializer": make_initializer(encoder.output_range)}
     return {**make_kernel_settings(encoder.initializer_range), **outputs}
 
@@ -105,7 +105,7 @@ def _build_embedding(encoder, inputs, packed):
         steps.append(keras.layers.Dense(encoder.width, use_bias=False, name=MAPPING, **settings))
     if embedding.norm is not None:
         steps.append(make_norm(embedding.norm, "Embedding-Norm"))
-    if embedding.normalised_first:  # keras_bert drops before the norm, Google after it
+    if embedding.normalised_first:  # keras_bert applies dropout before the norm, Google after it
         steps.reverse()
     for step in steps:
         x = step(x)
@@ -113,7 +113,7 @@ def _build_embedding(encoder, inputs, packed):
 
 
 def _shared_embedding(model, inputs):
-    """The embedding of a model, up to its projection, called with other inputs."""
+    """The embedding of a model, up to its projection, applied to other inputs."""
     names = [layer.name for layer in model.layers]
     last = (
         model.get_layer(MAPPING).input if MAPPING in names else input_of(block_of({layer.name: layer for layer in model.layers}, 1))
@@ -124,8 +124,8 @@ def _shared_embedding(model, inputs):
 
 
 def _build_shared(encoder, inputs, x):
-    """What the attention of all blocks reads besides the sequence: the vectors of distances, `(rows, hidden)`, and where the
-    segments of two tokens differ, `(batch, length, length)`; an empty tuple if it reads nothing."""
+    """Inputs that the attention of all blocks shares: the vectors of distances, `(rows, hidden)`, and where the segments of two
+    tokens differ, `(batch, length, length)`; an empty tuple if there are none."""
     relative, stddev = encoder.relative, encoder.initializer_range
     if relative is None:
         return ()

@@ -1,4 +1,4 @@
-"""The encoder blocks: making their layers, finding them in a model, and running them, inside or outside a graph."""
+"""The encoder blocks: creating their layers, finding them in a model, and running them, inside or outside a graph."""
 
 import functools
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.parts import ATTENTION, FEED_FORWARD
 from keras_bert_rebuild.models.block_convolution import add_convolution, convolution_of, make_convolution
 
-# The two halves of a block, and what follows each half's own layer, in the order of the fields of `Half`.
+# The two halves of a block, and the layers after the main layer of each half, in the order of the fields of `Half`.
 HALVES = (ATTENTION, FEED_FORWARD)
 BLOCK_ENDS = ("", "-Dropout", "-Adapter", "-Adapter-Add", "-Add", "-Norm")
 
-# The table of distances that blocks share.
+# The table of relative positions that blocks share.
 RELATIVE = "Embedding-Relative"
 
-# An adapter that is close to 0 changes little: the model starts as it was.
+# Adapters start close to 0, so that the model initially changes little.
 # Reference: Houlsby et al., 2019, section 2 (https://arxiv.org/abs/1902.00751); the deviation is keras_transformer's.
 ADAPTER_STDDEV = 0.001
 
 
 class Half(NamedTuple):
-    """The layers of half a block. Dropout is None with rate 0, the adapter and its sum are None in a model without adapters, the
-    norm is None if another layer has already normalised the input."""
+    """The layers of half a block. Dropout is None for a rate of 0, the adapter and its sum are None in a model without adapters,
+    the norm is None if another layer has already normalised the input."""
 
     sub_layer: Any
     dropout: Any
@@ -35,7 +35,7 @@ class Half(NamedTuple):
 
 
 class BlockLayers(NamedTuple):
-    """The layers of a block: its halves, whether each normalises before ("pre") or after ("post") it adds, and its convolution."""
+    """The layers of a block: its halves, "pre" or "post" norm, and its convolution."""
 
     halves: tuple
     order: str = "post"
@@ -43,16 +43,16 @@ class BlockLayers(NamedTuple):
 
     @property
     def layers(self):
-        """All of them, in the order of the fields."""
+        """All layers, in the order of the fields."""
         return [layer for part in (*self.halves, self.convolution or ()) for layer in part if layer is not None]
 
 
 @dataclass(frozen=True)
 class Context:
-    """The inputs of a block besides the sequence. In a graph Keras passes mask and training on, and this is empty."""
+    """The inputs of a block besides the sequence. Empty in a graph, where Keras passes on mask and training."""
 
     mask: Any = None
-    """`(batch, length)`, False at padding. Attached to the sequence it would be lost where a backend calls a block again."""
+    """`(batch, length)`, False at padding. If it were attached to the sequence, recomputing a block would lose it."""
 
     positions: Any = None
     """`(batch, length)`, the offset of every token for rotary positions; None counts from 0."""
@@ -61,11 +61,11 @@ class Context:
     """Whether dropout is applied."""
 
     content: Any = None
-    """`(batch, length, hidden)`, the sequence of keys and values if the block runs on XLNet's query stream. The mask is then
-    `(batch, 1, slots, length)`, and positions are those of the queries in it."""
+    """`(batch, length, hidden)`, the sequence of keys and values if the block runs XLNet's query stream. The mask is then
+    `(batch, 1, slots, length)`, and `positions` are the positions of the queries in the sequence."""
 
     shared: tuple = ()
-    """What attention reads besides the sequence and all blocks share, as a table of distances `(rows, hidden)`, floats first; in a
+    """Further inputs of attention that all blocks share, such as a table of distances `(rows, hidden)`, floats first; set in a
     graph, too."""
 
 
@@ -84,7 +84,7 @@ def make_kernel_settings(stddev):
 
 
 def make_norm(norm, name, **settings):
-    """The layer of an `anatomy.Norm`."""
+    """Create the layer of an `anatomy.Norm`."""
     if norm.kind == "rms":
         return layers.RMSNormalization(epsilon=norm.epsilon, name=name, **settings)
     bias = {} if norm.bias else {"center": False}
@@ -92,7 +92,7 @@ def make_norm(norm, name, **settings):
 
 
 def make_dropout(rate, name):
-    """A dropout layer, or with rate 0 a function that does nothing and adds no row to the summary."""
+    """A dropout layer; for a rate of 0 the identity, which adds no row to the summary."""
     return layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
 
 
@@ -102,9 +102,9 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
     Args:
         block: an `anatomy.Block`.
         kernel_settings: a function that returns the arguments for a layer's initializer.
-        name: what the names of its layers begin with; None for "Encoder-" and the number of the block.
+        name: prefix of the names of its layers; None for "Encoder-" and the number of the block.
         adapter_act: activation inside the adapters.
-        trainable: whether attention, feed-forward half and norms are trained. Adapters always are.
+        trainable: whether attention, feed-forward network and norms are trained. Adapters always are.
 
     Returns:
         `BlockLayers`.
@@ -162,8 +162,8 @@ def block_of(layers_by_name, number, order="post"):
     """An encoder block of a model.
 
     Args:
-        layers_by_name: the layers of a model by name. A missing half is left out: a model may end within a block.
-        number: counted from 1, as in the names of the layers.
+        layers_by_name: the layers of a model by name. A missing half is left out, since a model may end within a block.
+        number: number of the block, from 1, as in the names of the layers.
         order: see `anatomy.Block`.
     """
     names = [f"Encoder-{number}-{half}" for half in HALVES]
@@ -172,29 +172,27 @@ def block_of(layers_by_name, number, order="post"):
 
 
 def blocks_of(model):
-    """The encoder blocks of a model in the order in which they run, as from `block_of`, a shared one as often as it is run.
+    """The encoder blocks of a model in execution order, from `block_of`; a shared block is repeated as often as it runs.
 
     Raises:
-        ValueError: the model has no config, which says how often a shared block is run.
+        ValueError: the model has no config, which says how often a shared block runs.
     """
     if model.config is None:
-        raise ValueError(
-            "rematerialisation expected a model with a config, as from get_model, build_model or from_pretrained; got one without."
-        )
+        raise ValueError("expected a model with a config, from get_model, build_model or from_pretrained; got one without.")
     by_name = {layer.name: layer for layer in model.layers}
     return [block_of(by_name, block.number, block.order) for block in model.config.encoder().blocks]
 
 
 def run_block(block, x, context=IN_GRAPH):
-    """An encoder block: y = Dropout(layer(x)) for each half; an adapter adds its own output to y.
+    """Run an encoder block: y = Dropout(layer(x)) for each half; an adapter adds its own output to y.
 
         "post":  x = norm(x + y(x))
         "pre":   x = x + y(norm(x))
 
-    A convolution over the input of the block adds to its output: x = norm(x + act(Dropout(convolution(input)))).
+    A convolution over the input of the block is added to its output: x = norm(x + act(Dropout(convolution(input)))).
 
-    With a context of no more than what blocks share this builds the graph. Outside a call of the model, `context.training` is
-    passed to every layer.
+    If `context` has nothing but `shared`, this builds the graph. Outside a call of the model, `context.training` is passed to
+    every layer.
 
     Args:
         block: `BlockLayers`.
@@ -223,7 +221,7 @@ def run_block(block, x, context=IN_GRAPH):
 
 
 def input_of(block):
-    """The symbolic input of a block in the graph that it was built for; of a shared block, where it runs first.
+    """The symbolic input of a block in its original graph; for a shared block, of its first run.
 
     Args:
         block: `BlockLayers`.
@@ -234,7 +232,7 @@ def input_of(block):
 
 
 def shared_with(block):
-    """The symbolic tensors that the attention of a block reads besides the sequence, which all blocks share; a list.
+    """The list of symbolic tensors that the attention of a block reads besides the sequence, and that all blocks share.
 
     Args:
         block: `BlockLayers`.
@@ -244,12 +242,12 @@ def shared_with(block):
 
 
 def _read(layer, x, context):
-    """The input of a layer: some attention also reads what blocks share."""
+    """The input of a layer; some attention layers also read the shared inputs."""
     return [x, *context.shared] if context.shared and layer.name.endswith(ATTENTION) else x
 
 
 def _of_attention(layer, context):
-    """The arguments of attention besides the sequence."""
+    """The further arguments of attention."""
     if not layer.name.endswith(ATTENTION):
         return {}
     known = {"mask": context.mask, "positions": context.positions, "content": context.content}
@@ -257,7 +255,7 @@ def _of_attention(layer, context):
 
 
 def _of_distances(relative, dropout):
-    """The class of attention that reads distances; a learnt table is dropped at the rate of the block."""
+    """The class of relative attention; dropout of a learned table has the rate of the block."""
     if relative.kind == "relative":
         return layers.RelativeSelfAttention
     return functools.partial(
@@ -271,7 +269,7 @@ def _of_distances(relative, dropout):
 
 
 def _make_adapter(size, activation, name):
-    """A small feed-forward block, which is `trainable` even where the block is not."""
+    """A small feed-forward network, which is `trainable` even if the block is not."""
     return layers.FeedForward(
         size,
         activation=layers.get_activation(activation),

@@ -28,24 +28,24 @@ def get_encoder_component(
     """Add one encoder block to a graph.
 
     Args:
-        name: what the names of its layers begin with, such as "Encoder-1".
-        input_layer: the tensor it reads, `(batch, length, hidden)`.
-        head_num: attention heads; must divide the hidden size.
-        hidden_dim: width inside the feed-forward half.
-        attention_activation: for queries, keys, values and the attention output; None in BERT.
-        feed_forward_activation: of the feed-forward half; "gelu" is the tanh form.
+        name: prefix of the names of its layers, such as "Encoder-1".
+        input_layer: its input tensor, `(batch, length, hidden)`.
+        head_num: number of attention heads; must divide the hidden size.
+        hidden_dim: intermediate size of the feed-forward network.
+        attention_activation: activation of queries, keys, values and the attention output; None in BERT.
+        feed_forward_activation: activation of the feed-forward network; "gelu" is the tanh form.
         dropout_rate: in [0, 1); 0 leaves the dropout layers out.
-        trainable: whether attention, feed-forward half and norms are trained.
+        trainable: whether attention, feed-forward network and norms are trained.
         use_adapter: add an adapter after either half, as in `get_model`; it is trained.
         adapter_units: width inside the adapters.
-        adapter_activation: inside the adapters.
+        adapter_activation: activation inside the adapters.
 
     Returns:
         A tensor of the shape of `input_layer`.
 
     Raises:
         IndexError: `head_num` does not divide the hidden size.
-        ValueError: an activation is unknown, or `use_adapter` comes without `adapter_units`.
+        ValueError: an activation is unknown, or `use_adapter` is given without `adapter_units`.
 
     Example:
 
@@ -81,12 +81,12 @@ def get_encoders(
     adapter_units: int | None = None,
     adapter_activation: _Activation = "relu",
 ) -> Any:
-    """Add encoder blocks to a graph, one after the other, named "Encoder-1" and so on.
+    """Add a stack of encoder blocks to a graph, named "Encoder-1" and so on.
 
     Args:
-        encoder_num: how many.
+        encoder_num: number of blocks.
         input_layer: a tensor `(batch, length, width)`.
-        head_num: this and the rest: see `get_encoder_component`.
+        head_num: for this and all other arguments see `get_encoder_component`.
 
     Returns:
         A tensor of the shape of `input_layer`.

@@ -1,4 +1,4 @@
-"""keras_bert's `get_model`: its argument names outside, a `BertConfig` inside; older names are errors that name the new one."""
+"""keras_bert's `get_model`: translates its argument names to a `BertConfig`; older names raise errors that name the new one."""
 
 import difflib
 import inspect
@@ -11,7 +11,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
 
-# keras_bert's name of a field of the config.
+# keras_bert's names of fields of the config.
 FIELDS = {
     "vocab_size": "token_num",
     "max_position_embeddings": "pos_num",
@@ -26,9 +26,9 @@ FIELDS = {
     "adapter_size": "adapter_units and use_adapter",
 }
 
-COMPILES = "get_model does not compile since keras_bert 0.68: give {name} to compile_model(model, ...)"
+COMPILES = "get_model has not compiled since keras_bert 0.68: pass {name} to compile_model(model, ...)"
 
-# What replaces an argument, as the second half of a sentence.
+# The replacement of an argument, as the second half of a sentence.
 OLD = {
     "dropout": "it is called dropout_rate",
     "lr": f"{COMPILES.format(name='it')} as learning_rate",
@@ -37,7 +37,7 @@ OLD = {
     "weight_decay_pattern": COMPILES.format(name="it"),
     "decay_steps": COMPILES.format(name="it"),
     "warmup_steps": COMPILES.format(name="it"),
-    "custom_layers": "call the layers, which replaced the encoder, on the first of the two tensors of "
+    "custom_layers": "call the layers that replaced the encoder on the first of the two tensors of "
     "get_embedding(get_inputs(seq_len), ...), or after the encoder on the output of get_model(..., training=False)",
 }
 
@@ -46,15 +46,15 @@ def check_arguments(names, arguments):
     """Refuse unknown arguments of `get_model`, and name the one to use instead.
 
     Args:
-        names: of the arguments that are not in the signature; fields of `BertConfig` are allowed.
-        arguments: names in the signature.
+        names: names of arguments that are not in the signature; fields of `BertConfig` are allowed.
+        arguments: the names in the signature.
 
     Raises:
-        ValueError: one of them is unknown.
+        ValueError: a name is unknown.
     """
     for name in names:
         if name in FIELDS:
-            raise ValueError(f"get_model takes keras_bert's names of the sizes; got {name}: it is called {FIELDS[name]}.")
+            raise ValueError(f"get_model must get sizes by keras_bert's names; got {name}, which is called {FIELDS[name]}.")
         if name in OLD:
             raise ValueError(f"get_model has no argument {name}: {OLD[name]}.")
         known = [*arguments, *BertConfig.__dataclass_fields__]
@@ -89,36 +89,37 @@ def get_model(
 
     Args:
         token_num: size of the vocabulary.
-        pos_num: rows of the position table, the longest sequence.
+        pos_num: rows of the position table, the maximum sequence length.
         seq_len: static length of the inputs, at most `pos_num`; None for any length.
         embed_dim: hidden size.
-        transformer_num: encoder blocks.
-        head_num: attention heads of a block; must divide `embed_dim`.
-        feed_forward_dim: width inside the feed-forward blocks.
+        transformer_num: number of encoder blocks.
+        head_num: attention heads per block; must divide `embed_dim`.
+        feed_forward_dim: intermediate size of the feed-forward networks.
         dropout_rate: in [0, 1); 0 leaves the dropout layers out.
-        attention_activation: for queries, keys, values and the attention output; None in BERT.
-        feed_forward_activation: of the feed-forward blocks and the MLM head; "gelu" is the tanh form.
-        training: with the MLM and NSP heads.
+        attention_activation: activation of queries, keys, values and the attention output; None in BERT.
+        feed_forward_activation: activation of the feed-forward networks and the MLM head; "gelu" is the tanh form.
+        training: build the MLM and NSP heads.
         trainable: True or False for all layers, or a list of name prefixes of the layers to train; None means `training`.
-        output_layer_num: without heads, how many of the last blocks, concatenated first to last; or a list of block indexes, 0 the
-            first, -1 the last, concatenated in reversed order (as in keras_bert).
-        use_task_embed: add the vector of a task, from a further input.
+        output_layer_num: without heads, the number of last blocks to concatenate, first to last; or a list of block indexes, 0 for
+            the first, -1 for the last, concatenated in reversed order (as in keras_bert).
+        use_task_embed: add a task embedding, with a further input.
         task_num: number of tasks.
-        use_adapter: add a small trainable block after either half of an encoder block, before the sum. `trainable` selects the
-            layers to train, with prefixes such as "Encoder-1-FeedForward-Adapter" and "Encoder-1-FeedForward-Norm".
+        use_adapter: add an adapter, a small trainable network, to either half of an encoder block, before the sum. `trainable`
+            selects the layers to train, with prefixes such as "Encoder-1-FeedForward-Adapter" and "Encoder-1-FeedForward-Norm".
         adapter_units: width inside the adapters; None for a hundredth of `embed_dim`, at least 1.
-        padding_mask: a further, last input `Input-Mask`, nonzero at real tokens, instead of taking token id 0 for padding.
+        padding_mask: add a last input `Input-Mask`, nonzero at real tokens, instead of treating token id 0 as padding.
         **config: further fields of `BertConfig`, such as `type_vocab_size` or `attention_probs_dropout_prob`.
 
     Returns:
         With `training` an uncompiled model: inputs `Input-Token`, `Input-Segment`, (`Input-Task`,) `Input-Masked`(, `Input-Mask`);
         outputs `MLM`, probabilities `(batch, length, token_num)`, and `NSP`, probabilities `(batch, 2)`.
-        Without, the tuple of the list of inputs and the output `(batch, length, embed_dim · number of blocks)`.
+        Without it, a tuple of the list of inputs and the output `(batch, length, embed_dim · number of blocks)`.
 
     Raises:
-        IndexError: `head_num` does not divide `embed_dim`; without `training`, no blocks or `output_layer_num` below 1.
-        ValueError: a length beyond `pos_num`, an unknown activation, a block that does not exist, `adapter_units` below 1, an
-            argument that is unknown or belongs to older releases of keras_bert; the error says what replaces it.
+        IndexError: `head_num` does not divide `embed_dim`; or without `training`, there are no blocks, or `output_layer_num` is
+            below 1.
+        ValueError: a length exceeds `pos_num`, an activation is unknown, a block does not exist, `adapter_units` is below 1, or an
+            argument is unknown or was removed from keras_bert; the error names its replacement.
 
     Reference: Houlsby et al., 2019 (https://arxiv.org/abs/1902.00751), for adapters, as keras_bert had them from 0.69 to 0.81.
     """
@@ -132,7 +133,7 @@ def get_model(
         num_hidden_layers=transformer_num,
         num_attention_heads=head_num,
         intermediate_size=feed_forward_dim,
-        hidden_dropout_prob=max(dropout_rate, 0.0),  # as keras_bert, which drops nothing at a negative rate
+        hidden_dropout_prob=max(dropout_rate, 0.0),  # as in keras_bert, where a negative rate means no dropout
         attention_act=attention_activation,
         hidden_act=feed_forward_activation,
         num_tasks=task_num if use_task_embed else 0,

@@ -1,4 +1,4 @@
-"""What the heads of a model return, logits or probabilities, and which losses and metrics fit that."""
+"""Whether the heads of a model return logits or probabilities, and which losses and metrics accept these."""
 
 import inspect
 
@@ -11,23 +11,23 @@ from keras_bert_rebuild.models.loss_protocols import FromLogits, TakesChains, Ta
 PROBABILITIES, LOGITS, LOG_PROBABILITIES = "probabilities", "logits", "log-probabilities"
 CHAINS = "the outputs of a ConditionalRandomField"
 
-# Metrics that depend only on which class has the largest value, so that logits and probabilities will both do.
+# Metrics that depend only on the class with the largest value, and so accept both logits and probabilities.
 ACCURACIES = ("accuracy", "acc", "sparse_categorical_accuracy")
 
 
 def answer_of(model, head):
-    """What an output of a functional model holds, by its last layer.
+    """The kind of an output of a functional model, by its last layer.
 
     Args:
         model: a functional model.
         head: one of its `output_names`.
 
     Returns:
-        `PROBABILITIES` after a softmax, `LOGITS` after a dense layer without activation, `CHAINS` after a random field, None
-        if the layer does not show it.
+        `PROBABILITIES` after a softmax, `LOGITS` after a dense layer without activation, `CHAINS` after a conditional random
+        field, None after any other layer.
     """
     layer = model.get_layer(head)
-    if isinstance(layer, Masked):  # passes on the outputs of another layer
+    if isinstance(layer, Masked):  # a layer that passes on its input
         layer = next((other for other in model.layers if other.output is layer.input[0]), layer)
     if isinstance(layer, (EmbeddingSimilarity, keras.layers.Softmax)):
         return PROBABILITIES
@@ -40,20 +40,20 @@ def answer_of(model, head):
 
 
 def check_losses(heads, loss, answer):
-    """Refuse a loss that would take logits for probabilities, or probabilities for logits, and silently return a number.
+    """Refuse a loss that would silently treat logits as probabilities, or probabilities as logits.
 
     Args:
         heads: the names of the outputs.
         loss: as for `keras.Model.compile`.
-        answer: a function of a head and its loss that returns what the head returns; None if it is not known.
+        answer: a function of a head and its loss that returns the kind of the output; None if it is unknown.
 
     Raises:
-        ValueError: such a loss.
+        ValueError: there is such a loss.
     """
     if isinstance(loss, dict):
         losses = {head: loss.get(head) for head in heads}
     elif isinstance(loss, (list, tuple)):
-        losses = dict(zip(heads, loss, strict=False))  # Keras says what is missing
+        losses = dict(zip(heads, loss, strict=False))  # Keras reports what is missing
     else:
         losses = dict.fromkeys(heads, loss)
     for head, head_loss in losses.items():
@@ -67,8 +67,8 @@ def check_losses(heads, loss, answer):
 
 
 def takes_ids(loss):
-    """Whether the labels of a loss are ids: one of ours, or the sparse cross-entropy of Keras. Any other loss, such as one against
-    the probabilities of a teacher, defines its own labels."""
+    """Whether the labels of a loss are ids: for our losses and Keras's sparse cross-entropy. Other losses, such as one against the
+    probabilities of a teacher, define their own labels."""
     if loss is None or takes_logits(loss):
         return loss is not None
     loss = keras.losses.get(loss)
@@ -77,20 +77,20 @@ def takes_ids(loss):
 
 
 def needs_of(head, metrics):
-    """What the metrics of one head need, all of them.
+    """The kind of output that all metrics of one head need.
 
-    A metric that `TakesLogits` takes logits, and if it `TakesLogProbabilities` those whose exponentials sum to 1; an accuracy takes
-    anything; an unknown metric takes probabilities.
+    A metric that `TakesLogits` takes logits, and if it `TakesLogProbabilities`, logits whose exponentials sum to 1; an accuracy
+    takes anything; an unknown metric takes probabilities.
 
     Args:
-        head: its name, for the error.
+        head: the name of the head, for the error.
         metrics: the metrics, names or objects.
 
     Returns:
-        `PROBABILITIES`, `LOGITS` or `LOG_PROBABILITIES`; None if anything will do.
+        `PROBABILITIES`, `LOGITS` or `LOG_PROBABILITIES`; None if all accept any kind.
 
     Raises:
-        ValueError: some take probabilities and some logits.
+        ValueError: some metrics take probabilities and others logits.
     """
     demanding = [metric for metric in metrics if metric is not None and not _is_accuracy(metric)]
     with_logits = [metric for metric in demanding if takes_logits(metric)]
@@ -109,7 +109,7 @@ def needs_of(head, metrics):
 
 
 def check_needs_no_vocabulary(head, metrics):
-    """Refuse metrics that need the whole vocabulary if the loss never has it at once."""
+    """Refuse metrics that need the whole vocabulary, for a loss that is computed in chunks."""
     if needs_of(head, metrics) == PROBABILITIES:
         wrong = [metric for metric in metrics if metric is not None and not _is_accuracy(metric)]
         raise ValueError(
@@ -123,8 +123,8 @@ def as_needed(output, given, need):
 
     Args:
         output: `(..., classes)`.
-        given: what it is, `LOGITS` or `PROBABILITIES`.
-        need: as from `needs_of`.
+        given: its kind, `LOGITS` or `PROBABILITIES`.
+        need: the result of `needs_of`.
     """
     if need is None:
         return output
@@ -134,12 +134,12 @@ def as_needed(output, given, need):
 
 
 def log_of(probabilities):
-    """Logarithms of probabilities, also finite for 0: logits with these probabilities as softmax."""
+    """Logarithms of probabilities, finite even for 0; the softmax of these logits are the probabilities."""
     return ops.log(ops.maximum(probabilities, 1e-37))
 
 
 def _taken(loss):
-    """What a loss takes, logits or probabilities; None if it does not say."""
+    """The kind of input of a loss, logits or probabilities; None if it is unknown."""
     if isinstance(loss, str):
         loss = keras.losses.get(loss)
     if isinstance(loss, TakesChains) and loss.takes_chains:

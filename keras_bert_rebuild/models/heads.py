@@ -9,8 +9,8 @@ from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.heads import CRF, FIRST_TOKEN, HEADS, LAST, MEAN, POOLER
 from keras_bert_rebuild.models.encoder_blocks import make_dropout, make_kernel_settings, make_norm
 
-# What a head is built from: the `anatomy.Encoder`, the token table `(vocabulary, embedding)`, the input that is nonzero where a
-# token is to be predicted, and a function from names of layers to the sequence after them, which makes each once for all heads.
+# The inputs of a head: the `anatomy.Encoder`, the token table `(vocabulary, embedding)`, the input that is nonzero at tokens to
+# predict, and a function from names of layers to the sequence after them, which creates each layer once for all heads.
 HeadInputs = namedtuple("HeadInputs", ["encoder", "table", "positions", "read"])
 
 
@@ -25,20 +25,20 @@ def build_mlm(inputs, head):
 
 
 def build_last(inputs, head):
-    """The last layer of a head after the layers before it, and the conditional random field after it if there is one.
+    """Build a head: its intermediate layers, its last layer, and the conditional random field after it if there is one.
 
     The last layer is in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart.
 
     `NSP`, `(batch, 2)`: the probabilities that the second segment is the next one, 0, or a random one, 1. Devlin et al., 2019,
     section 3.1; `get_next_sentence_output` of google-research/bert.
-    `SOP`, `(batch, 2)`: that two spans of text are in their order, 0, or swapped, 1. Lan et al., 2020, section 3.1
+    `SOP`, `(batch, 2)`: the probabilities that two spans of text are in order, 0, or swapped, 1. Lan et al., 2020, section 3.1
     (https://arxiv.org/abs/1909.11942).
     `Classification`, `(batch, labels)`: a logit for each label. Devlin et al., 2019, section 4.1.
     `Token-Classification`, `(batch, length, labels)`: a logit for each label at every token; with `crf` the layer
     `Token-Classification-CRF` appends the scores of its transitions. Section 5.3; Lample et al., 2016, section 2.2
     (https://arxiv.org/abs/1603.01360).
-    `Question-Answering`, `(batch, length, 2)`: logits of being the start and the end of the answer. Section 4.2.
-    `Multiple-Choice`, `(batch, 1)`: how well a choice goes with its prompt, to compare with the other choices. Section 4.4.
+    `Question-Answering`, `(batch, length, 2)`: logits of the start and the end of the answer. Section 4.2.
+    `Multiple-Choice`, `(batch, 1)`: a logit for a choice, to compare with those of the other choices. Section 4.4.
     `RTD`, `(batch, length, 1)`: a logit for each token, above 0 if it was replaced. Clark et al., 2020, section 2
     (https://arxiv.org/abs/2003.10555).
     """
@@ -52,12 +52,12 @@ def build_last(inputs, head):
     return layers.ConditionalRandomField(name=CRF, dtype="float32")(x) if chain else x
 
 
-# Name of a head in `config.HEADS` to the layer that shows that a model has it.
+# For every head in `config.HEADS`, the layer whose presence shows that a model has it.
 LAYERS = {name: head.layer for name, head in HEADS.items()}
 
 
 def before_logits(encoder):
-    """Name of an output to the layers between the last encoder block and its logits; a model has no dropout layers for rate 0."""
+    """By name of an output, the layers between the last block and its logits; dropout layers are missing for a rate of 0."""
     return {head.layer: head.reads for head in encoder.heads.values() if head.reads}
 
 
@@ -68,8 +68,8 @@ def build_heads(encoder, sequence, table, positions, heads):
         encoder: an `anatomy.Encoder`.
         sequence: `(batch, length, hidden)`.
         table: the token table, which the MLM head shares.
-        positions: `Input-Masked`, nonzero where a token is to be predicted; None without an MLM head.
-        heads: names, keys of `encoder.heads`.
+        positions: `Input-Masked`, nonzero at tokens to predict; None without an MLM head.
+        heads: names of heads, keys of `encoder.heads`.
 
     Returns:
         The outputs of the heads, in their order.
@@ -120,13 +120,13 @@ def _build(inputs, name):
 
 
 def heads_of(model):
-    """The heads of a model, in the order of its outputs; the pooler only if no other head uses it."""
+    """The heads of a model in the order of its outputs; the pooler only if no other head uses it."""
     present = {layer.name for layer in model.layers}
     return without_implied(name for name, head in HEADS.items() if head.layer in present)
 
 
 def named_heads_of(model):
-    """The keys of the heads of a model in a table of names: those of `heads_of`, and "crf"."""
+    """The keys of a model's heads in a name table: those of `heads_of`, and "crf"."""
     return (*heads_of(model), *(["crf"] if any(layer.name == CRF for layer in model.layers) else []))
 
 

@@ -1,4 +1,4 @@
-"""What a model reports as its losses: means over all labels of an epoch, however they are batched."""
+"""The losses that a model reports: means over all labels of an epoch, independent of how they are batched."""
 
 import contextlib
 import threading
@@ -14,7 +14,7 @@ _NOTES = threading.local()
 
 @contextlib.contextmanager
 def noted_means() -> Iterator[list[Any]]:
-    """A list of what the losses computed inside, on this thread, report with `note_mean`."""
+    """A list of the reports (`note_mean`) of losses that are computed within the context, on this thread."""
     outer = getattr(_NOTES, "now", None)
     notes: list[Any] = []
     _NOTES.now = notes
@@ -25,12 +25,12 @@ def noted_means() -> Iterator[list[Any]]:
 
 
 def note_mean(loss: keras.losses.Loss, mean: Any, count: Any) -> None:
-    """Tell the model that computes a loss what its value is the mean of; does nothing outside a model.
+    """Report the mean of a loss and its number of labels to the model that computes it; does nothing outside a model.
 
     Args:
         loss: the loss.
         mean: the mean over the labels of the batch, a scalar.
-        count: what the sum over the labels was divided by: their number, or the sum of their weights.
+        count: the divisor of the sum over the labels: their number, or the sum of their weights.
     """
     notes = getattr(_NOTES, "now", None)
     if notes is not None:
@@ -38,16 +38,16 @@ def note_mean(loss: keras.losses.Loss, mean: Any, count: Any) -> None:
 
 
 class LabelMeans:
-    """The means over labels of one compiled model, instead of Keras's.
+    """The means over labels of one compiled model, which replace Keras's.
 
-    Keras weights the loss of a batch by its number of examples, whatever the number of labels, so that the mean of an epoch would
-    depend on how examples are batched. Losses that do not note their means are left to Keras.
+    Keras weights the loss of a batch by its number of examples instead of its number of labels, so that the mean over an epoch
+    would depend on how examples are batched. Losses that do not report their means are left to Keras.
 
-    Not a `keras.metrics.Metric` itself: Keras would then save it in the files of the model.
+    Not a `keras.metrics.Metric` itself, which Keras would save in the files of the model.
 
     Args:
         losses: the loss of every output that has one, by name, in the order in which Keras computes them.
-        weights: what they are multiplied with, by name; 1 where a name is missing.
+        weights: their weights by name; 1 for missing names.
     """
 
     def __init__(self, losses: Mapping[str, Any], weights: Mapping[str, float]) -> None:
@@ -58,7 +58,7 @@ class LabelMeans:
 
     @classmethod
     def of_compiled(cls, model: keras.Model, loss: Any, loss_weights: Any) -> "LabelMeans | None":
-        """The means of a model, from what it is compiled with; None if that is not a loss for each output."""
+        """The means of a model, from its `compile` arguments; None if there is not a loss for each output."""
         losses, weights = _by_output(model, loss), _by_output(model, loss_weights)
         return None if not losses or weights is None else cls(losses, weights)
 
@@ -66,9 +66,9 @@ class LabelMeans:
         """Add a batch.
 
         Args:
-            notes: what `noted_means` collected.
-            added: losses besides those of the outputs, such as those of regularisers.
-            rows: examples of the batch.
+            notes: the list from `noted_means`.
+            added: further losses, such as those of regularisers.
+            rows: number of examples in the batch.
         """
         sums = {}
         for loss, mean, count in notes:
@@ -83,7 +83,7 @@ class LabelMeans:
         self.metric.update_state(totals, counts)
 
     def reported(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Keras's results with our means under the same names: of every output that noted some, and of the sum."""
+        """Keras's results with our means under the same names: for every output that reported some, and for the sum."""
         results = dict(results)
         if not self._noted:
             return results
@@ -92,7 +92,7 @@ class LabelMeans:
             key = f"{name}_loss"
             if name not in self._noted:
                 mean = results[key]
-            elif key in results:  # the loss of a single output has no name of its own
+            elif key in results:  # the loss of a single output has no separate name
                 results[key] = mean
             loss = loss + mean * weight
         results["loss"] = loss
@@ -100,7 +100,7 @@ class LabelMeans:
 
 
 class _Sums(keras.metrics.Metric):
-    """Sums and their divisors. It reports nothing itself."""
+    """Sums and their divisors. Its own result is not reported."""
 
     def __init__(self, size):
         super().__init__(name="label_means")
@@ -115,7 +115,7 @@ class _Sums(keras.metrics.Metric):
         return {}
 
     def means(self):
-        """A mean for every sum, as a list; 0 where the divisor is 0."""
+        """A list with a mean for every sum; 0 if the divisor is 0."""
         totals, counts = ops.unstack(ops.convert_to_tensor(self.sums), 2)
         return ops.unstack(ops.divide_no_nan(totals, counts), self.size)
 
@@ -124,7 +124,7 @@ def _by_output(model, values):
     """The values for the outputs of a model, by name, in the order in which Keras visits them.
 
     Args:
-        values: a dictionary, a list or one value for all, as `compile` takes them.
+        values: a dictionary, a list or one value for all, as for `compile`.
 
     Returns:
         A dictionary without None values; None if there is not one value for each output.

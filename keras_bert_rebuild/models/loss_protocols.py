@@ -1,4 +1,4 @@
-"""Attributes by which losses and metrics describe themselves: the protocols that `compile` looks for.
+"""Attributes by which losses and metrics describe themselves, as protocols for `compile`.
 
 A loss without any of these attributes is left to Keras.
 """
@@ -29,14 +29,14 @@ class TakesChains(Protocol):
 
 @runtime_checkable
 class FromLogits(Protocol):
-    """A loss with Keras's own attribute: true for logits, false for probabilities."""
+    """A loss with Keras's attribute `from_logits`: true for logits, false for probabilities."""
 
     from_logits: bool
 
 
 @runtime_checkable
 class Gathers(Protocol):
-    """A loss of the MLM head that takes this many positions of every example, or all if the attribute is None."""
+    """A loss of the MLM head that takes this many positions per example, or all if the attribute is None."""
 
     max_predictions: int | None
 
@@ -56,5 +56,5 @@ class Ignores(Protocol):
 
 
 def takes_logits(loss: object) -> bool:
-    """Whether a loss or a metric says that it takes logits."""
+    """Whether a loss or a metric declares that it takes logits."""
     return isinstance(loss, TakesLogits) and bool(loss.takes_logits)

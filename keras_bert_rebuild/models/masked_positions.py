@@ -1,4 +1,4 @@
-"""Labels, predictions and weights at the positions that are to be predicted: functions of arrays that need no model."""
+"""Labels, predictions and weights at the positions to predict, as functions of arrays that need no model."""
 
 import functools
 from typing import Any
@@ -9,10 +9,10 @@ from keras_bert_rebuild.layers import Masked
 
 
 def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
-    """Where there is a label: positions chosen for prediction that are not padding.
+    """The labelled positions: those to predict that are not padding.
 
     Args:
-        masked: `(batch, length)`, nonzero where a token is to be predicted.
+        masked: `(batch, length)`, nonzero at tokens to predict.
         given: `(batch, length)`, whose value at padding is `padding`.
 
     Returns:
@@ -22,11 +22,11 @@ def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
 
 
 def slots_of(labelled: Any, max_predictions: int | None) -> tuple[Any, Any]:
-    """The positions that a head is computed at: those with a label in every example, in order, and then others.
+    """The positions at which a head is computed: in every example the labelled ones in order, then others.
 
     Args:
-        labelled: `(batch, length)`, true where there is a label.
-        max_predictions: maximum positions of an example; None for all.
+        labelled: `(batch, length)`, true at labels.
+        max_predictions: maximum number of positions per example; None for all.
 
     Returns:
         The positions and which of them have a label, `(batch, slots)`; for all positions None and `labelled`.
@@ -39,13 +39,13 @@ def slots_of(labelled: Any, max_predictions: int | None) -> tuple[Any, Any]:
         slots = ops.minimum(max_predictions, length)
     else:
         slots = min(max_predictions, length)
-    order = ops.cast(length - ops.arange(length), "int32")  # `top_k` prefers the front of the sequence
+    order = ops.cast(length - ops.arange(length), "int32")  # of equal values, `top_k` takes the first ones
     keys, positions = ops.top_k(ops.cast(labelled, "int32") * (length + 1) + order, slots)
     return positions, keys > length
 
 
 def at_positions(values: Any, positions: Any) -> Any:
-    """The values at some positions of every example, or at all of them.
+    """The values at some positions of every example, or at all positions.
 
     Args:
         values: `(batch, length)` or `(batch, length, width)`.
@@ -60,29 +60,29 @@ def at_positions(values: Any, positions: Any) -> Any:
 
 
 def put_at_positions(values: Any, labelled: Any, positions: Any, new: Any) -> Any:
-    """Replace values where there is a label, the inverse of `at_positions`.
+    """Replace values at labels, the inverse of `at_positions`.
 
     Args:
         values: `(batch, length)`.
-        labelled: `(batch, length)`, true where there is a label.
-        positions: `(batch, slots)` as from `slots_of`, those with a label first and in order; None for all.
+        labelled: `(batch, length)`, true at labels.
+        positions: `(batch, slots)` from `slots_of`, labelled ones first and in order; None for all.
         new: the new values, `(batch, slots)`.
 
     Returns:
         `(batch, length)`.
     """
-    if positions is not None:  # a gather, since not every backend scatters well
+    if positions is not None:  # a gather, since scatters are slow on some backends
         slots = ops.cumsum(ops.cast(labelled, "int32"), axis=1) - 1
         new = ops.take_along_axis(new, ops.clip(slots, 0, ops.shape(new)[1] - 1), axis=1)
     return ops.where(labelled, ops.cast(new, values.dtype), values)
 
 
 def nan_if_left_out(labelled: Any, in_slots: Any) -> Any:
-    """What is added to predictions so that labels without a slot are not silently ignored: NaN if there are any, else 0.
+    """NaN if there are labels without a slot, else 0; added to predictions so that such labels are not silently ignored.
 
     Args:
-        labelled: `(batch, length)`, true where there is a label.
-        in_slots: `(batch, slots)`, true where a slot has a label.
+        labelled: `(batch, length)`, true at labels.
+        in_slots: `(batch, slots)`, true at slots with a label.
     """
     left_out = ops.sum(ops.cast(labelled, "int32")) > ops.sum(ops.cast(in_slots, "int32"))
     return ops.where(left_out, float("nan"), 0.0)
@@ -92,7 +92,7 @@ def weights_at(weights: Any, labelled: Any, positions: Any) -> Any:
     """A weight for every slot.
 
     Args:
-        weights: `(batch,)` or `(batch, 1)` for examples, or `(batch, length)`, or with a last axis of 1; None for none.
+        weights: `(batch,)` or `(batch, 1)` for examples; `(batch, length)`, optionally with a last axis of 1; or None.
         labelled: `(batch, length)`.
         positions: `(batch, slots)`, or None for all.
 
@@ -106,19 +106,19 @@ def weights_at(weights: Any, labelled: Any, positions: Any) -> Any:
 
 
 def flat_labels(labels: Any, predictions: Any, counts: Any, weights: Any = None) -> tuple[Any, Any, Any]:
-    """Labels and predictions as separate rows, whatever example they belong to.
+    """Labels and predictions of all examples as separate rows.
 
-    Keras's metrics first take a mean in every row: a label in a batch of short rows would count more than one in a batch of long
+    Keras's metrics first average within a row, so a label in a batch of short rows would count more than one in a batch of long
     rows.
 
     Args:
         labels: `(batch, ...)`, or with further axes, such as those of a distribution.
         predictions: `(batch, ..., classes)`.
-        counts: true where a label counts, `(batch, ...)`.
+        counts: true at labels that count, `(batch, ...)`.
         weights: `(batch,)`, `(batch, ...)` or None.
 
     Returns:
-        Labels `(labels, ...)`; predictions `(labels, classes)` with the mask of those that count; weights `(labels,)` or None.
+        Labels `(labels, ...)`; predictions `(labels, classes)`, with a mask of those that count; weights `(labels,)` or None.
     """
     shape = ops.shape(predictions)[:-1]
     if weights is not None:
@@ -131,7 +131,7 @@ def flat_labels(labels: Any, predictions: Any, counts: Any, weights: Any = None)
 
 
 def _is_of_examples(weights):
-    """Whether there is one weight for each example; sizes of a TensorFlow graph may be unknown."""
+    """Whether there is one weight per example; sizes in a TensorFlow graph may be unknown."""
     return all(size == 1 for size in weights.shape[1:])
 
 

@@ -1,4 +1,4 @@
-"""A long text read segment by segment, each with the vectors of the one before as memories."""
+"""Reading a long text segment by segment, with the vectors of the previous segment as memories."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,24 +11,24 @@ from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
 
 
 def run_with_memories(model: keras.Model, inputs: Any, memories: Sequence[Any] | None = None) -> tuple[Any, list[Any]]:
-    """Read a segment of a text, whose tokens also attend to those of the segment before.
+    """Read a segment of a text, whose tokens also attend to those of the previous segment.
 
-    A block reads its memory before the sequence: its tokens are keys at the distances that they have, of segment 0, none of them
-    padding. Of the inputs of a block the first `reuse_len` follow its memory, of which the last `mem_len` tokens are the next one.
-    Gradients do not reach into memories.
+    In every block, the tokens of its memory precede the sequence as keys at their true distances, in segment 0, without padding.
+    The next memory of a block is the last `mem_len` tokens of its memory followed by the first `reuse_len` of its inputs. Gradients
+    do not flow into memories.
 
-    It takes the time of a text with as many tokens as the memories and the segment have together.
+    The computation is that of a text with as many tokens as memories and segment together.
 
     Args:
-        model: an XLNet with a config, with any heads or none, which are not run.
-        inputs: those of the model, a list of arrays `(batch, length)` in order or a dictionary by name.
-        memories: what the call for the segment before returned; None for the first segment.
+        model: an XLNet with a config; heads are not run.
+        inputs: the inputs of the model, a list of arrays `(batch, length)` in order or a dictionary by name.
+        memories: the memories that the call for the previous segment returned; None for the first segment.
 
     Returns:
         The vectors after the last block, `(batch, length, hidden)`, and a memory `(batch, tokens, hidden)` for each block.
 
     Raises:
-        ValueError: the model has no relative attention, or `memories` are not one of this batch for each block.
+        ValueError: the model has no relative attention, or there is not a memory of this batch for each block.
 
     Reference: Dai et al., 2019, section 3.2 (https://arxiv.org/abs/1901.02860); Yang et al., 2019, section 2.4
     (https://arxiv.org/abs/1906.08237).
@@ -60,7 +60,7 @@ def _after(first, second):
 
 
 def _check(memories, blocks, x):
-    """Refuse memories that are not one for each block, of the batch and width of the sequence and of one length."""
+    """Refuse memories unless there is one for each block, all of the same length, with batch and width of the sequence."""
     if memories is None:
         return
     shapes = [tuple(memory.shape) for memory in memories]

@@ -1,4 +1,4 @@
-"""How much memory this process may still use, and whether the outputs of a prediction fit into it."""
+"""The memory that is available to this process, and whether the outputs of a prediction fit into it."""
 
 import math
 import os
@@ -12,7 +12,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_bytes():
-    """Bytes of main memory that are available without swapping, or None if the system does not say."""
+    """Bytes of main memory that are available without swapping; None if the system does not report it."""
     known = [n for n in (_of_machine(), _of_cgroup()) if n is not None]
     return min(known, default=None)
 
@@ -21,12 +21,12 @@ def check_prediction_fits(outputs: Any, x: Any, batch_size: int | None = None, s
     """Refuse a prediction that would fill the memory, before it starts.
 
     Args:
-        outputs: the outputs of the model, symbolic tensors.
+        outputs: the symbolic outputs of the model.
         x: the inputs, arrays in any structure.
         batch_size, steps: as for `predict`.
 
     Raises:
-        MemoryError: says how much memory is needed, and how much is available.
+        MemoryError: the outputs do not fit; the error says how much memory is needed and available.
     """
     arrays = [value for value in keras.tree.flatten(x) if hasattr(value, "shape")]
     if not arrays or not arrays[0].shape:
@@ -64,7 +64,7 @@ def _of_cgroup():
     limit = limit.read_text().strip()
     if limit == "max":
         return None
-    # The cache of files counts as used, and is freed when something else needs the memory.
+    # The file cache counts as used, but is freed if the memory is needed.
     counts = (line.split() for line in kinds.read_text().splitlines())
     files = sum(int(count) for kind, count in counts if kind in ("active_file", "inactive_file"))
     return max(int(limit) - int(used.read_text()) + files, 0)

@@ -1,4 +1,4 @@
-"""The inputs of a model by their names, and which of its tokens are real."""
+"""The inputs of a model by name, and which tokens are not padding."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ def named_inputs(model: keras.Model, inputs: Any) -> dict[str, Any]:
     """The inputs of a model by their names, unchanged.
 
     Args:
-        model: whose inputs they are.
-        inputs: a dictionary by name, or as many arrays as the model has inputs, in their order.
+        model: the model.
+        inputs: a dictionary by name, or as many arrays as the model has inputs, in order.
     """
     if isinstance(inputs, dict):
         return inputs
@@ -20,7 +20,7 @@ def named_inputs(model: keras.Model, inputs: Any) -> dict[str, Any]:
 
 
 def ids_of(model: keras.Model, inputs: Any) -> dict[str, Any]:
-    """The inputs of a model by their names as int32 tensors, without others that a dictionary may have.
+    """The inputs of a model by name, as int32 tensors, without other items of a dictionary.
 
     Args:
         model, inputs: as for `named_inputs`.
@@ -32,26 +32,26 @@ def ids_of(model: keras.Model, inputs: Any) -> dict[str, Any]:
 def real_tokens(layers: Mapping[str, Any], ids: Mapping[str, Any]) -> Any:
     """The mask of the embedding: False at padding, or for packed rows the numbers of sequences, `(batch, length)`.
 
-    None for a model that knows no padding.
+    None for a model without padding.
 
     Args:
-        layers: those of the model by name.
-        ids: as from `ids_of`.
+        layers: the layers of the model by name.
+        ids: the result of `ids_of`.
     """
     tokens = [ids[name] for name in ("Input-Token", "Input-Mask") if name in ids]
     return layers["Embedding-Token"].compute_mask(tokens if len(tokens) > 1 else tokens[0])[0]
 
 
 def is_packed(model: keras.Model) -> bool:
-    """Whether the rows of a model hold several sequences: it was built with `packed=True`."""
+    """Whether the rows of a model hold several sequences, that is, it was built with `packed=True`."""
     return any(layer.name == "Embedding-Token" and getattr(layer, "packed", False) for layer in model.layers)
 
 
 def settings_of_inputs(model: keras.Model) -> dict[str, Any]:
-    """The arguments of `build_model` that give another model the same inputs: their length, the mask, and what it says.
+    """The arguments of `build_model` that give another model the same inputs: length, mask input, and packing.
 
     Args:
-        model: as from `build_model`.
+        model: a model from `build_model`.
     """
     masked = any(tensor.name == "Input-Mask" for tensor in model.inputs)
     return {"seq_len": model.inputs[0].shape[1], "padding_mask": masked, "packed": is_packed(model)}

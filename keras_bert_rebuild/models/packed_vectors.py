@@ -8,13 +8,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.models.behind_tokens import graph_behind_tokens
+from keras_bert_rebuild.models.after_tokens import graph_after_tokens
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import TOKEN
 from keras_bert_rebuild.models.rematerialised import recomputed, stateless
 
-# Name of a pooling that is a weighted mean, and its weights before they are divided by their sum or, where that is said, by
-# another number: a function of the position of a token in its text and the number of tokens, both `(rows, texts, length)`.
+# The poolings that are weighted means, with a function from the position of a token in its text and the number of tokens, both
+# `(rows, texts, length)`, to unnormalised weights; these are divided by their sum unless stated otherwise.
 _WEIGHTS: dict[str, Callable[[Any, Any], Any]] = {
     "mean": lambda position, count: 1.0 / count,
     "mean_sqrt_len": lambda position, count: ops.rsqrt(count),
@@ -24,15 +24,15 @@ _WEIGHTS: dict[str, Callable[[Any, Any], Any]] = {
 }
 POOLINGS = (*_WEIGHTS, "max")
 
-# The inputs of a `vector_model`, in their order; it has the second only if the encoder reads segments.
+# The inputs of a `vector_model` in order; the second is missing if the encoder has no segments.
 INPUTS = ("Input-Token", "Input-Segment", "Input-Mask", "Input-Begins", "Input-Order")
 
-# The weight of a learned factor, and the greatest factor.
+# The name of the weight of a learned factor, and the maximum of the factor.
 LOG_SCALE, MAX_SCALE = "log_scale", 100.0
 
 
 def can_be_packed(model: keras.Model) -> bool:
-    """Whether the texts of a row do not see each other: no convolution mixes neighbours, no attention counts distances by rows."""
+    """Whether texts in a row can be independent: no convolution mixes neighbours, and no attention uses distances within rows."""
     encoder = model.config.encoder()
     relative = encoder.relative is not None and encoder.relative.kind == "relative"
     return not relative and all(block.convolution is None for block in encoder.blocks)
@@ -43,7 +43,7 @@ def pooled_texts(sequence: Any, numbers: Any, begins: Any, poolings: Sequence[st
 
     Args:
         sequence: `(rows, length, width)`.
-        numbers: for every token one more than the column in which its text begins, 0 at padding, `(rows, length)`.
+        numbers: for every token 1 + the column in which its text begins, 0 at padding, `(rows, length)`.
         begins: the numbers of the texts of a row, 0 after the last, `(rows, texts)`; their vectors are 0.
         poolings: names in `POOLINGS`.
     """
@@ -61,7 +61,7 @@ def pooled_texts(sequence: Any, numbers: Any, begins: Any, poolings: Sequence[st
 
 
 def _largest(sequence, inside):
-    """The maximum over the tokens of every text, 0 for one that has none."""
+    """The maximum over the tokens of every text, 0 for texts without tokens."""
     rows, texts, length = ops.shape(inside)
     real = ops.any(inside, axis=1)  # (R, L)
     of_row = ops.argmax(ops.cast(inside, "int32"), axis=1) + texts * ops.arange(rows, dtype="int32")[:, None]
@@ -74,23 +74,22 @@ def _largest(sequence, inside):
 class TextVectors(keras.layers.Layer):
     """The vectors of the texts of a batch, in groups.
 
-    With `chunk` the encoder runs on a few rows at a time, and again in the backward pass: activations of a chunk are in memory, and
-    of all other rows the vectors, so that memory does not depend on the batch. Values and gradients are those of the whole batch.
+    With `chunk` the encoder runs on a few rows at a time, and again in the backward pass: memory holds the activations of one chunk
+    and the vectors of all rows, so that it hardly depends on the batch. Values and gradients are those of the whole batch.
 
     Args:
-        encoder: a functional model without `Input-Task`; its layers, not copies, compute the sequence.
-        poolings: names in `POOLINGS`; or a function from sequence, numbers and begins, as `pooled_texts` has them, to
+        encoder: a functional model without `Input-Task`, whose layers are shared.
+        poolings: names in `POOLINGS`; or a function from sequence, numbers and begins, as for `pooled_texts`, to
             `(rows, texts, ...)`.
-        after: layers that follow the pooling, in order.
+        after: layers after the pooling, in order.
         packed: whether a row may hold several texts, see `can_be_packed`.
-        chunk: rows at a time; None for all.
+        chunk: number of rows at a time; None for all.
 
     Call arguments, int32:
-        inputs: a list of the ids `(rows, length)`, the segments, if the encoder reads them, and the numbers of texts
-            `(rows, length)`; where texts begin, `(rows, texts)`; and the order, `(groups, texts of a group)`: row · texts + text,
-            -1 for none.
+        inputs: a list of the ids `(rows, length)`; the segments, if the encoder has them; the numbers of texts `(rows, length)`;
+            where texts begin, `(rows, texts)`; and the order, `(groups, texts per group)`: row · texts + text, -1 for none.
 
-    Output shape: `(groups, texts of a group, width)`; zeros where there is no text.
+    Output shape: `(groups, texts per group, width)`; zeros for missing texts.
 
     Reference: Gao et al., 2021, section 3.2, for chunks (https://arxiv.org/abs/2101.06983).
     """
@@ -107,8 +106,8 @@ class TextVectors(keras.layers.Layer):
     ) -> None:
         super().__init__(dtype="float32", **kwargs)
         self.tokens = next(layer for layer in encoder.layers if layer.name == TOKEN)
-        # From what is looked up: the numbers of texts are its mask, where the graph would mask padding by its id.
-        self.body = graph_behind_tokens(encoder, encoder.outputs[0])
+        # Starts from token vectors, so that the numbers of texts can be the mask; the graph itself would mask padding by its id.
+        self.body = graph_after_tokens(encoder, encoder.outputs[0])
         self.body.supports_masking = True
         self.after, self.packed, self.chunk = list(after), packed, chunk
         self.pool: Callable[..., Any] = poolings if callable(poolings) else functools.partial(pooled_texts, poolings=poolings)
@@ -133,10 +132,10 @@ class TextVectors(keras.layers.Layer):
         return keras.KerasTensor((None, None, None), dtype="float32")
 
     def learn_scale(self, scale: float) -> Callable[[], Any]:
-        """Add a weight for the factor of scores, and return the function of its value, which a loss takes.
+        """Add a weight for the factor of scores, and return a function that returns the factor, for a loss.
 
         Args:
-            scale: the first value. The weight is its logarithm; a factor above `MAX_SCALE` is cut to it.
+            scale: the initial value. The weight is its logarithm; the factor is limited to `MAX_SCALE`.
 
         Reference: Radford et al., 2021, section 2.5 (https://arxiv.org/abs/2103.00020).
         """
@@ -148,18 +147,18 @@ class TextVectors(keras.layers.Layer):
         ids, *segments, numbers, begins = rows
         given = [*self.tokens(ids), ids, *segments]
         masks = [numbers if self.packed else ops.not_equal(numbers, 0), *[None] * (len(given) - 1)]
-        sequence = self.body.call(given, training=training, mask=masks)  # not the layer's, which compares shapes and masks
+        sequence = self.body.call(given, training=training, mask=masks)  # not the layer's method, which compares shapes and masks
         return self.pool(sequence, numbers, begins)
 
     def _in_chunks(self, parts, training):
-        """The same for rows in chunks `(chunks, rows of a chunk, ...)`: `(rows, texts, ...)`."""
+        """The same for rows in chunks `(chunks, rows per chunk, ...)`: `(rows, texts, ...)`."""
         weights, seeds, pure = stateless([self.tokens, *self.body.layers], self._of_rows)
 
         before, count = [ops.copy(seed) for seed in seeds], ops.shape(parts[0])[0]
 
         def of_chunk(part):
             number, *rows = part
-            # Every chunk draws its own dropout, from seeds that no other chunk or step has.
+            # Every chunk draws its own dropout, from seeds that are unique among chunks and steps.
             states = [ops.concatenate([seed[:1] + ops.cast(number, seed.dtype), seed[1:]]) for seed in before]
             return recomputed(lambda values: pure(values, states, rows, training)[0], weights)
 
@@ -170,7 +169,7 @@ class TextVectors(keras.layers.Layer):
 
 
 def vector_model(encoder: keras.Model, vectors: TextVectors) -> BertModel:
-    """The model that is trained on batches of `PackedGroups`: its inputs are those of `TextVectors`, its output is theirs.
+    """The model that is trained on batches of `PackedGroups`, with the inputs and the output of `TextVectors`.
 
     Args:
         encoder: as for `TextVectors`.

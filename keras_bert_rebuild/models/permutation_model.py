@@ -1,4 +1,4 @@
-"""The model class of XLNet's pretraining: every token to predict sees those before it in a random order of prediction."""
+"""The model class of XLNet's pretraining: every token to predict attends to those before it in a random prediction order."""
 
 import functools
 from typing import Any
@@ -19,24 +19,23 @@ ORDER = "Input-Order"
 
 
 class PermutationModel(PretrainingModel):
-    """An XLNet that learns by predicting tokens in random orders; make it with `build_permutation_model`.
+    """An XLNet that learns by predicting tokens in random orders; create it with `build_permutation_model`.
 
-        p(token i | the tokens j with order_j < order_i)        order 0: given, seen by all
+        p(token i | the tokens j with order_j < order_i)        order 0: given, visible to all
 
-    Its layers, weights and summary are those of `model`, whose stream of contents every other use runs; here their head reads the
-    stream of queries, in a call, too. Tokens to predict stay as they are in the input: the streams hide them.
+    Its layers, weights and summary are those of `model`. Every other use runs the content stream; here the head reads the query
+    stream, also in a call. Tokens to predict are unchanged in the input: the streams hide them.
 
-    Inputs: `Input-Token`; `Input-Segment`; `Input-Order`, 0 at tokens that are given and from 1 the place in the order of those
-    that are predicted; `Input-Masked`, 1 where a token is to be predicted. All `(batch, length)`, int32. The label is the tokens.
-    Output: `MLM`.
+    Inputs: `Input-Token`; `Input-Segment`; `Input-Order`, 0 at given tokens, at others the rank in the prediction order, from 1;
+    `Input-Masked`, 1 at tokens to predict. All `(batch, length)`, int32. The labels are the tokens. Output: `MLM`.
 
-    It has no file of its own: save `model`.
+    It cannot be saved itself: save `model`.
 
     Reference: Yang et al., 2019, sections 2.2 and 2.3 (https://arxiv.org/abs/1906.08237).
     """
 
     model: PretrainingModel
-    """The same layers as a `PretrainingModel`, without the stream of queries."""
+    """The same layers as a `PretrainingModel`, without the query stream."""
 
     @functools.cached_property
     def _graph(self):
@@ -48,11 +47,11 @@ class PermutationModel(PretrainingModel):
         return in_order(self.output_names, self._graph.outputs(plan, step, inputs, training))
 
     def get_config(self) -> dict[str, Any]:
-        raise ValueError("a PermutationModel has no file of its own: save its part, model.model, or a checkpoint.")
+        raise ValueError("a PermutationModel cannot be saved itself: save its part, model.model, or a checkpoint.")
 
 
 class PermutationGraph(PretrainingGraph):
-    """What a step of a `PermutationModel` needs of its graph: its embedding, the two streams and the head.
+    """The parts of the graph that a step of a `PermutationModel` runs: embedding, two streams and head.
 
     Args:
         model: the model.
@@ -71,10 +70,10 @@ class PermutationGraph(PretrainingGraph):
 
 
 def hidden_by(order: Any) -> Any:
-    """What an order hides: from a token all that are predicted at its place or later, `(batch, length, length)`, bool.
+    """Which tokens an order hides from each token: those of equal or higher rank, `(batch, length, length)`, bool.
 
     Args:
-        order: 0 at tokens that are given, from 1 the place of those that are predicted, `(batch, length)`.
+        order: 0 at given tokens, and the rank in the prediction order, from 1, at others, `(batch, length)`.
     """
     return ops.logical_and(ops.not_equal(order[:, None, :], 0), order[:, None, :] >= order[:, :, None])
 
@@ -90,10 +89,10 @@ def build_permutation_model(config: BertConfig, seq_len: int | None = None) -> P
         A `PermutationModel`.
 
     Raises:
-        ValueError: the config is that of another family, or has no block.
+        ValueError: the config belongs to another family, or has no block.
     """
     if not config.encoder().embedding.query:
-        raise ValueError(f"a model of two streams must be of the family xlnet; got {config.family}.")
+        raise ValueError(f"a two-stream model must be of the family xlnet; got {config.family}.")
     model = build_model(config, ["mlm"], seq_len=seq_len, query_trained=True)
     check_two_streams(model)
     *inputs, masked = model.inputs

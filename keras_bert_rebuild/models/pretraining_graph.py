@@ -1,4 +1,4 @@
-"""The graph of a pretraining model in the parts that a training step runs, made of the model's own layers."""
+"""The graph of a pretraining model in the parts that a training step runs, with the model's own layers."""
 
 import functools
 from typing import Any
@@ -17,11 +17,11 @@ from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
 
 
 class PretrainingGraph:
-    """What a step of a `PretrainingModel` needs of its graph.
+    """The parts of the graph that a step of a `PretrainingModel` runs.
 
     Args:
-        model: a functional model with an MLM head, as from `build_model`.
-        whole: the model that a step trains, of which that one is a part; None if it is the same.
+        model: a functional model with an MLM head, from `build_model`.
+        whole: the model that a step trains, if `model` is a part of it; None if it is the same.
     """
 
     def __init__(self, model: keras.Model, whole: keras.Model | None = None) -> None:
@@ -30,7 +30,7 @@ class PretrainingGraph:
 
     @functools.cached_property
     def without_last_layers(self) -> keras.Model:
-        """The graph up to the last layers of the heads. Outputs: for MLM, the token table, then for the other heads."""
+        """The graph up to the last layers of the heads. Outputs: the input of MLM's last, the token table, the inputs of others."""
         hidden = self.transform[0].input if self.transform else self.model.get_layer("MLM-Sim").input[0]
         outputs = [hidden, self._table]
         for head in self.other_heads:
@@ -40,20 +40,20 @@ class PretrainingGraph:
 
     @functools.cached_property
     def transform(self) -> list[Any]:
-        """The layers between the last block and the vocabulary; none in some families."""
+        """The layers between the last block and the projection onto the vocabulary; none in some families."""
         present = {layer.name: layer for layer in self.model.layers}
         return [present[name] for name in TRANSFORM if name in present]
 
     @functools.cached_property
     def embedding(self) -> keras.Model:
-        """The graph up to the first encoder block, the token table, and what blocks share."""
+        """The graph up to the first encoder block, the token table, and the inputs that blocks share."""
         blocks = blocks_of(self.model)
         outputs = [input_of(blocks[0]), self._table, *shared_with(blocks[0])]
         return keras.Model(self.model.inputs, outputs)
 
     @property
     def _table(self):
-        """The token table in this graph; a shared embedding is in others too."""
+        """The token table in this graph; a shared embedding has one in each graph."""
         return self.model.get_layer("MLM-Sim").input[1]
 
     @property
@@ -62,11 +62,11 @@ class PretrainingGraph:
         return self.model.get_layer("Embedding-Token").input_dim
 
     def named(self, inputs: Any) -> dict[str, Any]:
-        """The inputs of the model by their names."""
+        """The inputs of the model by name."""
         return named_inputs(self.whole, inputs)
 
     def padding_of(self, named: dict[str, Any]) -> tuple[Any, int]:
-        """The input that shows padding, `(batch, length)`, and its value there."""
+        """The input that marks padding, `(batch, length)`, and its value at padding."""
         if "Input-Mask" in named:
             return named["Input-Mask"], 0
         return named["Input-Token"], self.model.get_layer("Embedding-Token").pad_id
@@ -80,23 +80,23 @@ class PretrainingGraph:
         """The outputs of the heads in a training or test step.
 
         Args:
-            plan: that of the step.
-            step: the step that runs, with its labels if there is a `plan.chunk`.
-            inputs: those of the model.
+            plan: the plan of the step.
+            step: the running step, with its labels if there is a `plan.chunk`.
+            inputs: the inputs of the model.
             training: as for `call`.
 
         Returns:
-            By head: probabilities; with `takes_logits` logits `(batch, classes)`, those of the MLM head
-            `(batch, slots, vocabulary)`, or with `plan.chunk` columns `(batch, slots, 2)`.
+            A dictionary by head: probabilities, or with `takes_logits` logits `(batch, classes)`; for the MLM head logits
+            `(batch, slots, vocabulary)`, or with `plan.chunk` two columns `(batch, slots, 2)`.
         """
         everywhere = self.labelled(inputs)
         slots = slots_of(everywhere, plan.max_predictions)
         hidden, table, *others = self.hidden_at(slots[0], plan, step, inputs, training)
-        labels = None if step is None else step.labels  # a call by hand has none
+        labels = None if step is None else step.labels  # a direct call has none
         return self.answers(plan, labels, everywhere, slots, self.features(hidden), table, others)
 
     def features(self, hidden: Any) -> Any:
-        """What is compared with the token table, from what the MLM head reads: `(batch, slots, embedding)`."""
+        """The features that are multiplied with the token table, from the input of the MLM head: `(batch, slots, embedding)`."""
         return functools.reduce(lambda x, layer: layer(x), self.transform, hidden)
 
     def answers(
@@ -109,16 +109,16 @@ class PretrainingGraph:
         table: Any,
         others: Any = (),
     ) -> dict[str, Any]:
-        """The outputs of the heads from what their last layers read; the result is that of `outputs`.
+        """The outputs of the heads from the inputs of their last layers, in the form of `outputs`.
 
         Args:
             plan: as for `outputs`.
-            labels: those of the step, `(batch, length)` or with a last axis of 1; None without a `plan.chunk`.
-            everywhere: where there are labels, as from `labelled`.
-            slots: as from `slots_of`.
-            features: those of the MLM head, as from `features`.
+            labels: the labels of the step, `(batch, length)` or with a last axis of 1; None without a `plan.chunk`.
+            everywhere: where there are labels, from `labelled`.
+            slots: the result of `slots_of`.
+            features: the features of the MLM head, from `features`.
             table: the token table.
-            others: what the last layers of the other heads read.
+            others: the inputs of the last layers of the other heads.
         """
         positions, labelled = slots
         takes_logits = dict.fromkeys(self.model.output_names, False) | {head.name: head.takes_logits for head in plan.heads}
@@ -138,8 +138,8 @@ class PretrainingGraph:
         return outputs
 
     def hidden_at(self, positions: Any, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> list[Any]:
-        """What the MLM head reads at some positions, `(batch, slots, hidden)`, or at all for None; the token table; what the last
-        layer of every other head reads."""
+        """The input of the MLM head at some positions, `(batch, slots, hidden)`, or at all for None; the token table; and the
+        inputs of the last layers of the other heads."""
         if plan.remat and step.kind == TRAIN and blocks_of(self.model):
             mask = real_tokens({layer.name: layer for layer in self.model.layers}, self.named(inputs))
             hidden, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
@@ -148,12 +148,12 @@ class PretrainingGraph:
         return [at_positions(hidden, positions), *others]  # (B, L, D) → (B, slots, D)
 
     def masked(self, mlm: Any, labelled: Any) -> Any:
-        """Outputs of the MLM head with the mask of those that have a label: on JAX every transformation loses it."""
+        """Outputs of the MLM head with a mask of the labelled ones, which every JAX transformation loses."""
         return self.model.get_layer("MLM")([mlm, ops.cast(labelled, "int32")])
 
     def factors(self, features: Any, table: Any) -> tuple[Any, Any, Any]:
-        """What the logits of the MLM head are made of, features · tableᵀ + bias: features `(positions, embedding)`, the token table
-        `(vocabulary, embedding)`, both of its dtype, and the bias `(vocabulary,)`, float32."""
+        """The factors of the MLM logits, features · tableᵀ + bias: features `(positions, embedding)` and the token table
+        `(vocabulary, embedding)`, both in the dtype of the head, and the bias `(vocabulary,)`, float32."""
         layer = self.model.get_layer("MLM-Sim")
         return (
             ops.reshape(ops.cast(features, table.dtype), (-1, features.shape[-1])),
@@ -162,7 +162,7 @@ class PretrainingGraph:
         )
 
     def _columns(self, features, table, labels, chunk):
-        """`label_log_probabilities` of labels; those that do not count are replaced by some token of the table."""
+        """`label_log_probabilities` of labels; labels that do not count are replaced by an arbitrary token."""
         labels = ops.reshape(ops.clip(ops.cast(labels, "int32"), 0, self.vocab_size - 1), (-1,))
         columns = label_log_probabilities(*self.factors(features, table), labels, chunk)
         return ops.reshape(columns, (*ops.shape(features)[:-1], 2))

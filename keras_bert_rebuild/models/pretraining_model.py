@@ -1,4 +1,4 @@
-"""The model class of pretraining: its losses see logits, at the masked positions only."""
+"""The model class of pretraining, whose losses get logits, at the masked positions only."""
 
 import functools
 from collections.abc import Mapping
@@ -20,26 +20,26 @@ from keras_bert_rebuild.models.step_plan import TEST, TRAIN, StepPlan, by_head, 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PretrainingModel(BertModel):
-    """BERT with an MLM head and a second one: next sentence in `get_model`, sentence order in ALBERT, none in RoBERTa.
+    """A model with an MLM head and possibly a second one: next sentence in `get_model`, sentence order in ALBERT, none in RoBERTa.
 
     A call and `predict` return probabilities. In a training or test step, each head whose compiled loss has a true attribute
-    `takes_logits` returns logits, and if the loss of the MLM head has a number `max_predictions`, that head runs only at that many
-    gathered positions per example: the product with the vocabulary is most of the work, and 85 % of it would be thrown away.
-    Labels and weights are aligned, and the rest is Keras: `sample_weight`, loss weights, regularisers and metrics. Metrics get
+    `takes_logits` returns logits; and if the loss of the MLM head has a number `max_predictions`, that head runs only at that many
+    gathered positions per example, since the product with the vocabulary is most of its work and 85 % would be wasted. Labels and
+    weights are aligned, and Keras does the rest: `sample_weight`, loss weights, regularisers and metrics. Metrics get
     probabilities, or logits if all metrics of a head have a true attribute `takes_logits` or are accuracies.
 
     If the loss of the MLM head has a number `chunk`, the head returns two columns in such a step, `label_log_probabilities`, and
     the label of each row is `LABEL_COLUMN`: the logits of all positions are never in memory at once.
 
-    `compile` decides all of this.
+    All of this is determined by `compile`.
 
-    An example with more positions to predict than `max_predictions` is a `ValueError` from the host check, and makes the loss NaN
-    if there was no check.
+    An example with more positions to predict than `max_predictions` raises a `ValueError` in the host check, or makes the loss NaN
+    if it was not checked.
     """
 
     remat = False
-    """Whether a training step retains only the input of every encoder block and recomputes its inner values in the backward pass:
-    less memory, a third more work. Saved with the model; set it before `compile`."""
+    """Whether a training step stores only the input of every encoder block and recomputes the rest in the backward pass: less
+    memory, a third more computation. Saved with the model; set it before `compile`."""
 
     _plan = StepPlan()
 
@@ -108,12 +108,12 @@ class PretrainingModel(BertModel):
         return (x, *rest)
 
     def _in_planned_step(self):
-        """Whether this thread is in a step whose outputs follow the plan."""
+        """Whether this thread runs a step whose outputs follow the plan."""
         step = running_step(self)
         return step is not None and step.kind in (TRAIN, TEST)
 
     def _planned(self, values):
-        """The heads of the plan, each with its value."""
+        """Pairs of a head of the plan and its value."""
         return [(head, values[head.name]) for head in self._plan.heads]
 
     def _for_metrics(self, head, output):
@@ -124,7 +124,7 @@ class PretrainingModel(BertModel):
         return as_needed(output, LOGITS if in_step and head.takes_logits else PROBABILITIES, head.metrics)
 
     def _aligned(self, x, y, y_pred, sample_weight, flat=False):
-        """Labels, predictions and weights in the order of the outputs; of the MLM head `(batch, slots)`, flat `(positions,)`."""
+        """Labels, predictions and weights in the order of the outputs; of the MLM head `(batch, slots)`, or flat `(positions,)`."""
         heads, in_step = self.output_names, self._in_planned_step()
         if x is None:
             return y, in_order(heads, y_pred), sample_weight
@@ -147,5 +147,5 @@ class PretrainingModel(BertModel):
         return in_order(heads, {**labels, "MLM": mlm}), in_order(heads, {**y_pred, "MLM": masked}), weights
 
 
-# A legacy .h5 file names the class without its package.
+# Legacy .h5 files name the class without its package.
 keras.saving.get_custom_objects()["PretrainingModel"] = PretrainingModel

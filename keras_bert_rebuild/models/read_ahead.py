@@ -1,4 +1,4 @@
-"""Values of a function of an index, computed by threads before they are requested."""
+"""Values of a function of an index, prefetched by threads."""
 
 import threading
 from collections.abc import Callable
@@ -7,27 +7,27 @@ from typing import Any
 
 
 class ReadAhead:
-    """Returns `function(index)` for any index; meanwhile threads compute the next values.
+    """Returns `function(index)` for any index, while threads compute the next values.
 
-    They assume that the next request is for the next index. A repeat, a jump or a restart gives correct values too, and only wastes
-    what was computed. While requests are not consecutive, nothing is computed ahead.
+    Threads assume that the next request is for the next index. Repeats, jumps and restarts also give correct values, but waste
+    prefetched ones. While requests are not consecutive, nothing is prefetched.
 
     A thread ends when there is nothing left to compute, and does not keep the process alive.
 
     Args:
-        function: of an index, called in the threads; the same index must give the same value. Its errors are raised where the
-            value is requested.
-        count: indexes from here on are not computed ahead; None if there is no end.
-        workers: threads; 0 computes every value when it is requested.
-        ahead: maximum values computed ahead, besides the one requested last.
+        function: a function of an index, called in the threads; the same index must give the same value. Its errors are raised
+            when the value is requested.
+        count: indexes from this one are not prefetched; None if there is no end.
+        workers: number of threads; 0 to compute every value on request.
+        ahead: maximum number of prefetched values, besides the one requested last.
     """
 
     def __init__(self, function: Callable[[int], Any], count: int | None, workers: int, ahead: int) -> None:
         self.function, self.count, self.workers, self.ahead = function, count, workers, ahead
         self._last: int | None = None
-        self._values: dict[int, Future[Any]] = {}  # of the index requested last and of those after it, ascending
+        self._values: dict[int, Future[Any]] = {}  # values of the index requested last and of those after it, ascending
         self._threads: set[threading.Thread] = set()
-        self._requesting = threading.Lock()  # one request at a time: the next one may forget what this one waits for
+        self._requesting = threading.Lock()  # one request at a time: another one may drop the value that this one waits for
         self._lock = threading.Lock()
 
     def at(self, index: int) -> Any:
@@ -38,10 +38,10 @@ class ReadAhead:
             return self._schedule(index).result()
 
     def forget(self, wait: bool = True) -> None:
-        """Forget all values; the next request is the first.
+        """Drop all values; the next request is treated as the first.
 
         Args:
-            wait: for the values that are being computed, so that no thread calls the function afterwards. The others are dropped.
+            wait: wait for values that are being computed, so that no thread calls the function afterwards.
         """
         with self._requesting:
             with self._lock:
@@ -68,14 +68,14 @@ class ReadAhead:
             return self._values[index]
 
     def _compute(self):
-        """Compute what is scheduled, in order, until nothing is left; runs in a thread."""
+        """Compute scheduled values in order until none are left; runs in a thread."""
         while (task := self._next()) is not None:
             index, value = task
             try:
                 value.set_result(self.function(index))
-            except BaseException as error:  # also one that would end the process: the caller decides
+            except BaseException as error:  # any exception, even one that would end the process, is raised for the caller
                 value.set_exception(error)
-            del task, value  # else the thread would hold it while it computes the next
+            del task, value  # otherwise the thread would hold it while it computes the next value
 
     def _next(self):
         with self._lock:

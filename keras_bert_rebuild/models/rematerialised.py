@@ -1,4 +1,4 @@
-"""Rematerialisation: an encoder block whose inner values are recomputed in the backward pass instead of being retained."""
+"""Rematerialisation: the activations inside an encoder block are recomputed in the backward pass instead of being stored."""
 
 import functools
 
@@ -12,15 +12,15 @@ from keras_bert_rebuild.models.heads import before_logits
 
 
 def run_rematerialised(model, embedding, inputs, mask, heads):
-    """The graph up to the last layers of the heads in a training step, its encoder blocks rematerialised.
+    """Run the graph up to the last layers of the heads in a training step, with rematerialised encoder blocks.
 
     Args:
-        model: a model with a config, as from `build_model`.
-        embedding: the model of its graph up to the first block; its outputs are the sequence, the token table and what blocks
-            share.
-        inputs: those of the model.
+        model: a model with a config, from `build_model`.
+        embedding: the part of its graph up to the first block, with the sequence, the token table and the shared inputs of blocks
+            as outputs.
+        inputs: the inputs of the model.
         mask: `(batch, length)`, False at padding.
-        heads: names of outputs besides the MLM head.
+        heads: names of the outputs besides the MLM head.
 
     Returns:
         The last block's output, the token table, and for each head the input of its last layer.
@@ -42,15 +42,15 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
 
 
 def run_rematerialised_block(block, x, mask, shared=()):
-    """An encoder block in a training step, as from `run_block`, rematerialised.
+    """Run an encoder block in a training step as `run_block` does, rematerialised.
 
     Args:
         block: `BlockLayers`.
         x: `(batch, length, hidden)`.
         mask: `(batch, length)`, False at padding.
-        shared: what blocks share, floats first.
+        shared: inputs that blocks share, floats first.
     """
-    # TensorFlow wants gradients for every argument, so that tensors without any, as the mask, are no arguments.
+    # TensorFlow requires gradients for every argument, so tensors without any, such as the mask, are not arguments.
     floats = [tensor for tensor in shared if "float" in keras.backend.standardize_dtype(tensor.dtype)]
     others = shared[len(floats) :]
     return rematerialised(block.layers, functools.partial(_run_block, block, mask, others))(x, *floats)
@@ -61,15 +61,15 @@ def _run_block(block, mask, others, x, *floats):
 
 
 def rematerialised(layers, function):
-    """A function of tensors through `layers` that retains only these and the weights for the backward pass.
+    """A function of tensors through `layers` that stores only the tensors and the weights for the backward pass.
 
-    It is `keras.remat` of a pure function: weights and the seeds of dropout go in and seeds come out, so that the second run draws
-    the same numbers and no JAX tracer stays in a variable. (On torch, dropout has no seed; there `keras.remat` saves the state of
-    torch's generator.)
+    It is `keras.remat` of a pure function with weights and dropout seeds as inputs and new seeds as outputs, so that the second run
+    draws the same numbers and no JAX tracer remains in a variable. (On torch, dropout has no seed; there `keras.remat` saves the
+    state of torch's generator.)
 
     Args:
-        layers: the layers that `function` calls; all their variables.
-        function: from tensors to a tensor.
+        layers: all layers that `function` calls.
+        function: a function from tensors to a tensor.
 
     Returns:
         A function with the same values and gradients.
@@ -89,15 +89,15 @@ def rematerialised(layers, function):
 
 
 def stateless(layers, function):
-    """A function through `layers` as one of their variables.
+    """A function through `layers` as a pure function of their variables.
 
     Args:
         layers: the layers that `function` calls.
         function: any function.
 
     Returns:
-        The weights of the layers, the seeds of their dropout, and a function of values of both, as lists, and of the arguments of
-        `function` to its result and the seeds after it.
+        The weights of the layers, their dropout seeds, and a function from values of both, as lists, and the arguments of
+        `function` to its result and the new seeds.
     """
     weights = _unique(variable for layer in layers for variable in layer.weights)
     known = {id(variable) for variable in weights}
@@ -112,7 +112,7 @@ def stateless(layers, function):
 
 
 def recomputed(function, weights, *tensors):
-    """A function of a list of values of `weights`, and of tensors, computed again in the backward pass."""
+    """A function of a list of values of `weights` and of tensors that is recomputed in the backward pass."""
     return keras.remat(function)([ops.convert_to_tensor(weight) for weight in weights], *tensors)
 
 

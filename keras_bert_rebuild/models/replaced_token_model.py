@@ -1,4 +1,4 @@
-"""The model class of ELECTRA's pretraining: a generator whose samples replace tokens, and a discriminator that finds them."""
+"""The model class of ELECTRA's pretraining: a generator whose samples replace tokens, and a discriminator that detects them."""
 
 import functools
 from dataclasses import replace
@@ -23,26 +23,26 @@ from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan, by
 
 MLM, RTD = HEADS["mlm"].layer, HEADS["rtd"].layer
 
-# The output with the discriminator's tokens, which has no loss, and the scope of the generator's variables.
+# The output with the discriminator's input tokens, which has no loss, and the scope of the generator's variables.
 TOKENS, GENERATOR = "Tokens", "Generator"
 
 
 class ReplacedTokenModel(PretrainingModel):
-    """Generator and discriminator of an ELECTRA, trained together; make it with `build_replaced_token_model`.
+    """Generator and discriminator of an ELECTRA, trained together; create it with `build_replaced_token_model`.
 
         L = L_MLM(generator) + weight · L_RTD(discriminator)
 
-    The generator predicts masked tokens. At those positions the discriminator gets tokens sampled from the generator's softmax, and
-    says of every token that is not padding whether it was replaced; a sample that is the original token counts as original. No
+    The generator predicts masked tokens. At those positions the discriminator gets tokens sampled from the generator's softmax; for
+    every token except padding it predicts whether it was replaced. A sample equal to the original token counts as original. No
     gradient flows through the samples. The token, segment and position tables and their norm are the same variables in both.
 
-    Inputs: `Input-Token`, with the masked ones; `Input-Segment`; `Input-Draw`, whole numbers in [0, 2²⁴) that select the samples;
-    `Input-Masked`, 1 where a token is to be predicted; for packed rows `Input-Mask`. All `(batch, length)`, int32. The label is
-    that of the MLM head alone: the tokens before masking, `(batch, length)` or with a last axis of 1. Outputs: `MLM`, as of the
-    generator; `Tokens`, those that the discriminator reads; `RTD`, its logits `(batch, length, 1)`.
+    Inputs: `Input-Token`, with masks; `Input-Segment`; `Input-Draw`, whole numbers in [0, 2²⁴) that select the samples;
+    `Input-Masked`, 1 at tokens to predict; for packed rows `Input-Mask`. All `(batch, length)`, int32. The only labels are those of
+    the MLM head: the tokens before masking, `(batch, length)` or with a last axis of 1. Outputs: `MLM`, of the generator; `Tokens`,
+    the input of the discriminator; `RTD`, its logits `(batch, length, 1)`.
 
-    It has no file of its own. `save_pretrained` writes `discriminator` and, because the paths of its variables begin with
-    "Generator/", a copy of `generator`: `whole_model(model.generator, copied=True)` of `training.distributed.distribution`.
+    It cannot be saved itself. `save_pretrained` saves `discriminator`, and a copy of `generator`, since the paths of its variables
+    begin with "Generator/": `whole_model(model.generator, copied=True)` of `training.distributed.distribution`.
 
     Reference: Clark et al., 2020, section 2 and equation for the combined loss (https://arxiv.org/abs/2003.10555);
     `run_pretraining.py` of google-research/electra.
@@ -55,7 +55,7 @@ class ReplacedTokenModel(PretrainingModel):
     """A `BertModel` with the head "rtd"."""
 
     weight: float = 50.0
-    """Factor of the discriminator's loss."""
+    """Weight of the discriminator's loss."""
 
     @functools.cached_property
     def _graph(self):
@@ -73,7 +73,7 @@ class ReplacedTokenModel(PretrainingModel):
 
     def get_config(self) -> dict[str, Any]:
         raise ValueError(
-            "a ReplacedTokenModel has no file of its own: save its parts, model.discriminator and model.generator, or a checkpoint."
+            "a ReplacedTokenModel cannot be saved itself: save its parts, model.discriminator and model.generator, or a checkpoint."
         )
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
@@ -83,7 +83,7 @@ class ReplacedTokenModel(PretrainingModel):
         return super().compute_metrics(x, self._labels(x, y, y_pred), y_pred, sample_weight)
 
     def _labels(self, x, y, y_pred):
-        """The labels of all outputs: 1 where the discriminator's token is not the original, -100 at padding."""
+        """The labels of all outputs; for the discriminator 1 at replaced tokens, 0 at original ones, -100 at padding."""
         given, tokens = by_head(self.output_names, y)[MLM], by_head(self.output_names, y_pred)[TOKENS]
         masked, named = self._graph.labelled(x), self._graph.named(x)
         padding, ignored = ops.equal(*self._graph.padding_of(named)), self._ignored
@@ -103,7 +103,7 @@ class ReplacedTokenModel(PretrainingModel):
 
 
 class ReplacedTokenGraph(PretrainingGraph):
-    """What a step of a `ReplacedTokenModel` needs of its graph: that of the generator, and then the discriminator.
+    """The graphs that a step of a `ReplacedTokenModel` runs: that of the generator, then that of the discriminator.
 
     Args:
         model: the model.
@@ -114,7 +114,7 @@ class ReplacedTokenGraph(PretrainingGraph):
 
     @functools.cached_property
     def discriminator(self) -> keras.Model:
-        """The discriminator without checks of its inputs. Outputs: its logits."""
+        """The discriminator without input checks. Its output is logits."""
         return keras.Model(self.whole.discriminator.inputs, self.whole.discriminator.outputs)
 
     @functools.cached_property
@@ -144,7 +144,7 @@ class ReplacedTokenGraph(PretrainingGraph):
 
 
 class _Replaced(keras.layers.Layer):
-    """The discriminator's tokens from the probabilities of the generator, in a call of the model."""
+    """Samples the discriminator's tokens from the probabilities of the generator, in a call of the model."""
 
     supports_masking = True
 
@@ -161,14 +161,14 @@ class _Replaced(keras.layers.Layer):
 def build_replaced_token_model(
     config: BertConfig, generator: BertConfig, weight: float = 50.0, seq_len: int | None = None, packed: bool = False
 ) -> ReplacedTokenModel:
-    """Build a discriminator and its generator around one embedding, with random weights.
+    """Build a discriminator and its generator with a shared embedding and random weights.
 
     Args:
         config: the `BertConfig` of the discriminator.
-        generator: that of the generator, with an equal embedding.
-        weight: factor of the discriminator's loss.
+        generator: the `BertConfig` of the generator, with an equal embedding.
+        weight: weight of the discriminator's loss.
         seq_len: static length of the inputs, or None for any.
-        packed: rows hold several sequences, and a last input `Input-Mask` tells them apart, as for `build_model`.
+        packed: rows hold several sequences, distinguished by a last input `Input-Mask`, as for `build_model`.
 
     Returns:
         A `ReplacedTokenModel`.
@@ -179,7 +179,7 @@ def build_replaced_token_model(
     mine, other = (replace(given.encoder().embedding, widened=False) for given in (config, generator))
     if mine != other:
         raise ValueError(f"generator and discriminator must have the same embedding, which they share; got {other} and {mine}.")
-    # A generator may sample the token of padding, which is no padding there: hence a mask of its own.
+    # A generator may sample the padding token, which is then not padding: hence a separate mask.
     discriminator = build_model(config, ["rtd"], seq_len=seq_len, padding_mask=True, packed=packed)
     with keras.name_scope(GENERATOR):
         small = build_model(generator, ["mlm"], seq_len=seq_len, padding_mask=True, packed=packed, embedding_of=discriminator)
@@ -207,7 +207,7 @@ def build_replaced_token_model(
 
 
 def _ignored_by(loss):
-    """The label that the discriminator's loss ignores, which is that of padding."""
+    """The label that the discriminator's loss ignores, which padding has."""
     if not isinstance(loss, Ignores) or loss.ignored is None:
         raise ValueError(f"the loss of {RTD} must ignore the labels of padding, as ReplacedTokenLoss does; got {loss!r}.")
     return loss.ignored

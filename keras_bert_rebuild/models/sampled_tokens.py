@@ -1,4 +1,4 @@
-"""Tokens drawn from logits with given random numbers."""
+"""Tokens sampled from logits with given random numbers."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ def sample_tokens(logits: Any, draws: Any) -> Any:
 
         u = draw / 2²⁴        token = the first k with p[0] + … + p[k] > u
 
-    The numbers are given, so that a step draws the same tokens on every backend, on any number of devices, and when a run is
-    resumed. Probabilities are in float32 under any dtype policy.
+    Since the numbers are given, a step samples the same tokens on every backend, on any number of devices, and in a resumed run.
+    Probabilities are in float32 under any dtype policy.
 
     Args:
         logits: `(..., vocabulary)`.
@@ -27,4 +27,4 @@ def sample_tokens(logits: Any, draws: Any) -> Any:
     sums = ops.cumsum(ops.softmax(ops.cast(ops.stop_gradient(logits), "float32")), axis=-1)
     limits = ops.cast(draws, "float32")[..., None] * 2.0**-DRAW_BITS * sums[..., -1:]
     tokens = ops.sum(ops.cast(sums <= limits, "int32"), axis=-1)
-    return ops.minimum(tokens, logits.shape[-1] - 1)  # a limit may be rounded up to the sum of all
+    return ops.minimum(tokens, logits.shape[-1] - 1)  # u may be rounded up to the total of the probabilities

@@ -1,4 +1,4 @@
-"""The divergence of a student's distribution over the vocabulary from its teacher's, also without all logits at once."""
+"""The KL divergence of a student's distribution over the vocabulary from its teacher's, optionally in chunks."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from keras import ops
 
 
 def soft_target_losses(teacher: Any, student: Any, temperature: float = 1.0) -> Any:
-    """T² · KL(softmax(teacher / T) ‖ softmax(student / T)) of every position, in float32; 0 where both are the same.
+    """T² · KL(softmax(teacher / T) ‖ softmax(student / T)) of every position, in float32; 0 if both are equal.
 
     T² makes the size of the gradient independent of the temperature. The cross entropy with soft targets is this plus the entropy
     of the teacher, which has no gradient.
@@ -25,15 +25,15 @@ def soft_target_losses(teacher: Any, student: Any, temperature: float = 1.0) -> 
 
 
 def chunked_soft_target_losses(teacher: tuple, student: tuple, chunk: int, temperature: float = 1.0) -> Any:
-    """`soft_target_losses` from what the logits are made of, `logits = features · tableᵀ + bias`.
+    """`soft_target_losses` from the factors of the logits, `logits = features · tableᵀ + bias`.
 
-    Each chunk is multiplied with both tables, and again in the backward pass: memory holds `(chunk, vocabulary)` a few times and
-    never `(positions, vocabulary)`. Only the student has gradients.
+    Logits are computed chunk by chunk and recomputed in the backward pass: memory holds `(chunk, vocabulary)` a few times and never
+    `(positions, vocabulary)`. Only the student has gradients.
 
     Args:
-        teacher, student: features `(positions, width)`, a table `(vocabulary, width)` and a bias `(vocabulary,)`, each with widths
-            of its own.
-        chunk: positions of one chunk.
+        teacher, student: features `(positions, width)`, a table `(vocabulary, width)` and a bias `(vocabulary,)`; the widths may
+            differ.
+        chunk: number of positions in a chunk.
         temperature: as for `soft_target_losses`.
 
     Returns:
@@ -81,7 +81,7 @@ def chunked_soft_target_losses(teacher: tuple, student: tuple, chunk: int, tempe
 
 
 def _divergence(theirs, mine):
-    """KL of distributions from their logarithms, over the last axis."""
+    """KL divergence over the last axis, from log-probabilities."""
     return ops.sum(ops.exp(theirs) * (theirs - mine), axis=-1)
 
 
@@ -95,5 +95,5 @@ def _chunk(x, i, chunk):
 
 
 def _padded(x, size):
-    """Zeros after the first axis, up to `size`."""
+    """The first axis padded with zeros to `size`."""
     return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *x.shape[1:]), x.dtype)], axis=0)

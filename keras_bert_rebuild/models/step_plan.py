@@ -1,4 +1,4 @@
-"""What a step of a pretraining model computes, decided when it is compiled, and which step a thread is in."""
+"""The plan of a pretraining model's steps, which `compile` determines, and the step that a thread is running."""
 
 import contextlib
 import threading
@@ -21,7 +21,7 @@ class HeadPlan:
     """One head in a training or test step."""
 
     name: str
-    """The name of its output."""
+    """The name of the output."""
 
     takes_logits: bool
     """Whether its loss takes logits, so that the head returns them."""
@@ -30,24 +30,24 @@ class HeadPlan:
     """Whether its labels are ids."""
 
     metrics: str | None
-    """What its metrics need, as from `needs_of`."""
+    """The result of `needs_of` for its metrics."""
 
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What a training or test step does differently from a call of the model; by default nothing."""
+    """How a training or test step differs from a call of the model; by default not at all."""
 
     heads: tuple[HeadPlan, ...] = ()
     """In the order of the outputs."""
 
     max_predictions: int | None = None
-    """Positions of an example that the MLM head is computed at; None for all."""
+    """Number of positions per example at which the MLM head is computed; None for all."""
 
     chunk: int | None = None
-    """Positions of a batch whose MLM logits are in memory at once; None for all."""
+    """Number of positions of a batch whose MLM logits are in memory at once; None for all."""
 
     remat: bool = False
-    """Whether a training step recomputes the inner values of an encoder block in the backward pass."""
+    """Whether a training step recomputes the activations of encoder blocks in the backward pass."""
 
     @classmethod
     def of_compiled(cls, heads: Sequence[str], loss: Any, metrics: Sequence[Any] = (), remat: bool = False) -> "StepPlan":
@@ -60,7 +60,8 @@ class StepPlan:
             remat: see the field.
 
         Raises:
-            ValueError: losses by unknown names; metrics of one head that need different things, or logits that the loss never has.
+            ValueError: losses have unknown names, or metrics of one head need different kinds of outputs, or logits that a chunked
+                loss does not have.
         """
         metrics_of = {head: [metric for given in metrics for metric in _metrics_of(heads, head, given)] for head in heads}
         needs = {head: needs_of(head, of_head) for head, of_head in metrics_of.items()}
@@ -88,15 +89,15 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class RunningStep:
-    """The step that a thread is in."""
+    """The step that a thread is running."""
 
     model: keras.Model
     kind: str
     """`TRAIN`, `TEST` or `PREDICT`."""
 
     labels: Any = None
-    """The labels of the MLM head if it is computed in chunks, else None. Keras calls a model with the inputs only; what comes after
-    the call would have to compute every chunk twice, for the loss and for the metrics."""
+    """The labels of the MLM head if it is computed in chunks, else None. Keras calls a model with its inputs only; without labels
+    there, every chunk would have to be computed twice after the call, for the loss and for the metrics."""
 
 
 # Replicas of MirroredStrategy are threads: an attribute of the model would leak from one to another.
@@ -105,7 +106,7 @@ _THREAD = threading.local()
 
 @contextlib.contextmanager
 def running(model: keras.Model, kind: str, labels: Any = None) -> Iterator[None]:
-    """Mark that this thread is in a step of a model."""
+    """A context that marks that this thread is running a step of a model."""
     outer = getattr(_THREAD, "step", None)
     _THREAD.step = RunningStep(model, kind, labels)
     try:
@@ -115,16 +116,16 @@ def running(model: keras.Model, kind: str, labels: Any = None) -> Iterator[None]
 
 
 def running_step(model: keras.Model) -> RunningStep | None:
-    """The step of this model that this thread is in."""
+    """The step of this model that this thread is running."""
     step = getattr(_THREAD, "step", None)
     return step if step is not None and step.model is model else None
 
 
 def by_head(heads: Sequence[str], values: Any) -> dict[str, Any]:
-    """A value for every output, from a dictionary, a list, or one value that all outputs share.
+    """A value for every output, from a dictionary, a list, or one value for all outputs.
 
     Raises:
-        ValueError: a dictionary with none of the names, or a list of another length.
+        ValueError: a dictionary has none of the names, or a list another length.
     """
     if isinstance(values, dict):
         if values and not set(heads) & set(values):
@@ -137,7 +138,7 @@ def by_head(heads: Sequence[str], values: Any) -> dict[str, Any]:
 
 
 def in_order(heads: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """The values in the order of the outputs; for a single output its value, not a list."""
+    """The values in the order of the outputs; for a single output the value itself, not a list."""
     return bare_if_one([values[head] for head in heads])
 
 

@@ -1,4 +1,4 @@
-"""XLNet's two streams: contents, and queries that predict tokens without seeing them."""
+"""XLNet's two streams: the content stream, and the query stream that predicts tokens without attending to them."""
 
 import functools
 from dataclasses import replace
@@ -12,25 +12,25 @@ from keras_bert_rebuild.models.masked_positions import at_positions
 from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
 from keras_bert_rebuild.models.rematerialised import rematerialised
 
-# The layer with the vector that queries start from, and the dropout after it.
+# The layer with the initial vector of queries, and the dropout after it.
 QUERY, QUERY_DROPOUT = "Embedding-Query", "Embedding-Dropout"
 
 
 def run_two_streams(model: keras.Model, inputs: Any, hidden: Any, positions: Any = None, training: bool | None = None) -> Any:
-    """Run the stream of queries through the blocks of a model, next to that of contents.
+    """Run the query stream through the blocks of a model, together with the content stream.
 
-        h = h_block(queries h, keys and values h)        token i sees what `hidden` does not hide from it, and itself
-        g = g_block(queries g, keys and values h)        token i sees what `hidden` does not hide from it
+        h = h_block(queries h, keys and values h)        token i attends to what `hidden` does not hide from it, and to itself
+        g = g_block(queries g, keys and values h)        token i attends to what `hidden` does not hide from it
 
-    Both have the same weights. h starts from the tokens, g from the one vector of `QueryEmbedding`, and knows its position from the
-    distances alone. The last block runs for g only.
+    Both streams have the same weights. h starts from the token embeddings, g from the single vector of `QueryEmbedding`, and gets
+    its position only from relative distances. The last block runs for g only.
 
     Args:
-        model: an XLNet with a config, with any heads, which are not run.
-        inputs: those of the model, a list of arrays `(batch, length)` in order or a dictionary by name.
-        hidden: nonzero where a token, the second axis, may not see another one, the third, `(batch, length, length)`; the
-            `perm_mask` of other libraries. Padding is hidden from all.
-        positions: those of the queries, `(batch, slots)`; None for a query at every token.
+        model: an XLNet with a config; heads are not run.
+        inputs: the inputs of the model, a list of arrays `(batch, length)` in order or a dictionary by name.
+        hidden: nonzero if a token (second axis) must not attend to another (third axis), `(batch, length, length)`; the `perm_mask`
+            of other libraries. Padding is hidden from all.
+        positions: positions of the queries, `(batch, slots)`; None for a query at every token.
         training: whether dropout is applied.
 
     Returns:
@@ -48,10 +48,10 @@ def run_two_streams(model: keras.Model, inputs: Any, hidden: Any, positions: Any
 
 
 def check_two_streams(model):
-    """The layers of a model by name, if it can run two streams.
+    """The layers of a model by name, after a check that it can run two streams.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: the model has no query vector, no config or no block.
     """
     layers = {layer.name: layer for layer in model.layers}
     if QUERY not in layers or getattr(model, "config", None) is None or not model.config.num_hidden_layers:
@@ -60,15 +60,15 @@ def check_two_streams(model):
 
 
 def two_streams(layers, blocks, start, ids, hidden, positions, training, remat=False):
-    """The vectors of the queries, as `run_two_streams` gives them.
+    """The vectors of the queries, as for `run_two_streams`.
 
     Args:
-        layers: those of the model by name.
-        blocks: as from `blocks_of`.
+        layers: the layers of the model by name.
+        blocks: the result of `blocks_of`.
         start: the input of the first block, the sinusoids of the distances, and where segments differ.
-        ids: as from `ids_of`.
-        hidden, positions, training: those of `run_two_streams`.
-        remat: whether a block retains only its inputs for the backward pass, in each stream.
+        ids: the result of `ids_of`.
+        hidden, positions, training: as for `run_two_streams`.
+        remat: whether a block stores only its inputs for the backward pass, in each stream.
     """
     content, table, differ = start
     seen = ops.logical_and(ops.equal(hidden, 0), real_tokens(layers, ids)[:, None, :])
@@ -91,10 +91,10 @@ def two_streams(layers, blocks, start, ids, hidden, positions, training, remat=F
 
 
 def _run(block, context, x, table, content=None):
-    """A block on one stream; what has gradients comes as arguments, as `rematerialised` needs it."""
+    """Run a block on one stream; tensors with gradients are arguments, as `rematerialised` requires."""
     return run_block(block, x, replace(context, shared=(table, *context.shared), content=content))
 
 
 def _rows_at(values, positions):
-    """The rows of some tokens of `(batch, length, length)`, true or false."""
+    """The rows of some tokens of a boolean array `(batch, length, length)`."""
     return values if positions is None else ops.cast(at_positions(ops.cast(values, "int32"), positions), "bool")

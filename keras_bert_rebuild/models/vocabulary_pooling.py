@@ -1,4 +1,4 @@
-"""Weights of all words of the vocabulary for a text: the logits of the MLM head, pooled over its tokens, a few texts at a time."""
+"""Weights of all words of the vocabulary for a text: logits of the MLM head pooled over its tokens, a few texts at a time."""
 
 from typing import Any
 
@@ -7,27 +7,27 @@ from keras import ops
 
 from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity
 
-# Texts whose logits are in memory at once: with 128 tokens and 30,522 words 63 MB.
+# Number of texts whose logits are in memory at once: 63 MB with 128 tokens and 30,522 words.
 TEXTS_AT_ONCE = 4
 
-# What padding has instead of a logit; its weight is 0.
+# Replaces the logits of padding, so that their weight is 0.
 OF_PADDING = -1e30
 
-# What makes a weight of a logit, by name: how often x → log(1 + x) is applied to max(0, logit).
+# Activations that map a logit to a weight, by name: how often x → log(1 + x) is applied to max(0, logit).
 ACTIVATIONS = {"log1p_relu": 1, "log1p_log1p_relu": 2}
 
 POOLINGS = ("max", "sum")
 
 
 class VocabularyPooling(keras.layers.Layer):
-    """The weights of a text, from what the output layer of the MLM head takes.
+    """The weights of a text, from the inputs of the output layer of the MLM head.
 
         logits = features · embeddingsᵀ + bias        outputs = max over tokens, or sum, of log(1 + max(0, logits))
 
-    Logits of all texts of a batch, `(batch, length, vocabulary)`, are never in memory, in training neither: the backward pass of a
-    maximum needs only the token that has it, and that of a sum computes the logits again. Sums are float32.
+    The logits of all texts of a batch, `(batch, length, vocabulary)`, are never in memory at once, not even in training: the
+    backward pass of a maximum needs only its token, and that of a sum recomputes the logits. Sums are float32.
 
-    The layer uses the weights of another one and is part of no saved file: the model that is saved is the one with that layer.
+    The layer uses the weights of another layer and is not saved: the saved model is the one with that layer.
 
     Args:
         similarity: the output layer of the MLM head, whose bias it adds.
@@ -36,7 +36,7 @@ class VocabularyPooling(keras.layers.Layer):
 
     Input shape: a list of features `(batch, length, width)` and the token table `(vocabulary, width)`.
     Output shape: `(batch, vocabulary)`, float32, at least 0.
-    Mask: that of the features is consumed, the output has none.
+    Mask: the mask of the features is used; the output has none.
 
     Reference: Formal et al., 2021, section 3 (https://arxiv.org/abs/2107.05720), and 2021b for the maximum
     (https://arxiv.org/abs/2109.10086).
@@ -59,16 +59,16 @@ class VocabularyPooling(keras.layers.Layer):
         if self.similarity.stop_gradient:
             table = ops.stop_gradient(table)
         bias = ops.zeros(table.shape[:1], "float32")
-        if self.similarity.use_bias:  # a sum, since outside of a graph TensorFlow differentiates no function of a variable
+        if self.similarity.use_bias:  # a sum makes a tensor: eager TensorFlow cannot differentiate with respect to a variable here
             bias = bias + self.similarity.bias
         if self.pooling == "max":
-            # A greater logit has a greater weight, so the maximum comes first.
+            # Weights increase with logits, so the maximum can be taken first.
             return _weights(max_logits(features, table, bias, real), self.times)
         return sums_of_weights(features, table, bias, real, self.times)
 
     def get_config(self):
         activation = next(name for name, times in ACTIVATIONS.items() if times == self.times)
-        return {"name": self.name, "pooling": self.pooling, "activation": activation}  # it is part of no saved file
+        return {"name": self.name, "pooling": self.pooling, "activation": activation}  # it is never saved
 
     def compute_mask(self, inputs, mask=None):
         return None
@@ -79,11 +79,11 @@ class VocabularyPooling(keras.layers.Layer):
 
 
 def max_logits(features: Any, table: Any, bias: Any, real: Any) -> Any:
-    """The maximum over the tokens of a text of the logit of every word, `(batch, vocabulary)`, float32.
+    """For every word the maximum of its logit over the tokens of a text, `(batch, vocabulary)`, float32.
 
     Args:
         features: `(batch, length, width)`.
-        table: `(vocabulary, width)`, of the dtype of the features.
+        table: `(vocabulary, width)`, in the dtype of the features.
         bias: `(vocabulary,)`, float32.
         real: 1 at tokens and 0 at padding, `(batch, length)`, float32; a text without tokens has `OF_PADDING`.
     """
@@ -120,7 +120,7 @@ def max_logits(features: Any, table: Any, bias: Any, real: Any) -> Any:
 
 
 def sums_of_weights(features: Any, table: Any, bias: Any, real: Any, times: int) -> Any:
-    """The sum over the tokens of a text of the weights of their logits, `(batch, vocabulary)`: see `max_logits`.
+    """For every word the sum of its weights over the tokens of a text, `(batch, vocabulary)`: see `max_logits`.
 
     Args:
         features, table, bias, real: as for `max_logits`.
@@ -156,7 +156,7 @@ def sums_of_weights(features: Any, table: Any, bias: Any, real: Any, times: int)
 
 
 def _gradients(features, table, bias, tokens, count, batch, of_logits):
-    """The gradients by features, table and bias, from a function of a part's number to those by its logits."""
+    """The gradients of features, table and bias, from a function that returns the gradients of the logits of part i."""
 
     def backward(i, sums):
         of_features, of_table, of_bias = sums
@@ -172,7 +172,7 @@ def _gradients(features, table, bias, tokens, count, batch, of_logits):
 
 
 def _in_parts(features, real):
-    """Features and tokens of a whole number of parts, the number of texts, and that of the parts."""
+    """Features and tokens padded to whole parts, the number of texts, and the number of parts."""
     batch = ops.shape(features)[0]
     count = (batch + TEXTS_AT_ONCE - 1) // TEXTS_AT_ONCE
     return _padded(features, count * TEXTS_AT_ONCE), _padded(real, count * TEXTS_AT_ONCE), batch, count
@@ -191,11 +191,11 @@ def _weights(logits, times):
 
 
 def _slice(x, i):
-    """Part `i` of the first axis; the others may be known only at run time."""
+    """Part `i` of the first axis; the sizes of the others may be known only at run time."""
     first = i * TEXTS_AT_ONCE
     return ops.slice(x, (first, *[0] * (len(x.shape) - 1)), (TEXTS_AT_ONCE, *ops.shape(x)[1:]))
 
 
 def _padded(x, size):
-    """Zeros after the first axis, up to `size`."""
+    """The first axis padded with zeros to `size`."""
     return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *ops.shape(x)[1:]), x.dtype)], axis=0)

@@ -78,7 +78,7 @@ class Asked(OwnDataset):
 
 def test_processes_become_one_thread_with_a_warning():
     dataset = Asked(7, workers=3, use_multiprocessing=True)
-    with pytest.warns(UserWarning, match="the batches of Asked are made by one thread, not by 3 processes") as warned:
+    with pytest.warns(UserWarning, match="the batches of Asked are prepared by one thread, not by 3 processes") as warned:
         got = seen(dataset, epochs=2, shuffle=False)
     assert [w.filename for w in warned if "one thread" in str(w.message)] == [__file__]
     assert [index for _, index in got] == [*range(7)] * 2

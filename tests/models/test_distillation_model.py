@@ -181,8 +181,8 @@ def test_tokens_of_a_packed_row_learn_what_they_learn_alone(rng):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "at least one objective, and one of a kind; got none"),
-        ([SoftTargets(), SoftTargets()], "one of a kind; got Soft, Soft"),
+        ([], "one or more objectives, one of each kind; got none"),
+        ([SoftTargets(), SoftTargets()], "one of each kind; got Soft, Soft"),
         ([HiddenStates(layers=((3, 1),))], "hidden states must be from 0 to 2 in the teacher; got 3:1"),
         ([HiddenStates(layers=())], "hidden states must have at least one pair, .*got none"),
         ([AttentionRelations(layers=((2, 0),), heads=2)], "attention relations must be from 1 to 1 in the student; got 2:0"),
@@ -205,13 +205,13 @@ def test_teachers_that_do_not_fit_are_refused(rng):
     with pytest.raises(ValueError, match="must have the same vocabulary; got"):
         build_distillation_model(student, larger, [SoftTargets()])
     streams = build_model(tiny("xlnet"), ["mlm"])
-    with pytest.raises(ValueError, match="got one of two streams"):
+    with pytest.raises(ValueError, match="got a two-stream model"):
         build_distillation_model(streams, streams, [SoftTargets()])
     with pytest.raises(
         ValueError, match=r"must have the same inputs; got \['Input-Token'\] and \['Input-Segment', 'Input-Token'\]"
     ):
         build_distillation_model(student, build_model(tiny("modernbert"), ["mlm"]), [SoftTargets()])
-    with pytest.raises(ValueError, match="a student must have the head mlm alone; got the outputs MLM, NSP"):
+    with pytest.raises(ValueError, match="a student must have only the head mlm; got the outputs MLM, NSP"):
         build_distillation_model(build_model(tiny(), ["mlm", "nsp"]), headless, [SoftTargets()])
 
 

@@ -33,7 +33,7 @@ BAD_TOKENS = {
     "a string": (lambda ids: "hello", "Input-Token: expected an array of ids; got the string 'hello'"),
     "a sequence beyond the positions": (
         lambda ids: np.pad(ids, ((0, 0), (0, 1))),
-        rf"Input-Token: a sequence may have at most {LENGTH} positions, .*got shape \(8, {LENGTH + 1}\)",
+        rf"Input-Token: expected at most {LENGTH} positions, .*got shape \(8, {LENGTH + 1}\)",
     ),
 }
 

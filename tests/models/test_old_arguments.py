@@ -10,7 +10,7 @@ from keras_bert_rebuild.models.get_model import FIELDS, OLD
 
 # Argument, and what the message names.
 REPLACED = {
-    "custom_layers": "call the layers, which replaced the encoder",
+    "custom_layers": "call the layers that replaced the encoder",
     "dropout": "it is called dropout_rate",
     "lr": "give it to compile_model(model, ...) as learning_rate",
     "learning_rate": "compile_model(model, ...)",

@@ -129,13 +129,13 @@ def test_numbers_that_are_none_of_a_sequence_are_refused(rng):
         numbers = inputs["Input-Mask"].copy()
         numbers[2, 6] = wrong
         given = [{**inputs, "Input-Mask": numbers}[tensor.name] for tensor in model.inputs]
-        with pytest.raises(ValueError, match=rf"one more than the column .* got {wrong} at \[2, 6\]\."):
+        with pytest.raises(ValueError, match=rf"1 \+ the column .* got {wrong} at \[2, 6\]\."):
             model.predict(given, verbose=0)
 
 
 @pytest.mark.parametrize("heads", [["mlm", "nsp"], ["pooler"], ["classification"]])
 def test_heads_on_whole_sequences_are_refused(heads):
-    with pytest.raises(ValueError, match="packed rows are for heads on tokens"):
+    with pytest.raises(ValueError, match="packed rows must have heads on tokens"):
         build_model(tiny("bert", labels=("a", "b")), heads, packed=True)
 
 

@@ -186,10 +186,10 @@ def test_bfloat16_changes_the_loss_little(rng):
 def test_what_it_cannot_do_is_refused_in_one_sentence():
     model = build_permutation_model(CONFIG)
     with pytest.raises(
-        ValueError, match=r"a PermutationModel has no file of its own: save its part, model\.model, or a checkpoint"
+        ValueError, match=r"a PermutationModel cannot be saved itself: save its part, model\.model, or a checkpoint"
     ):
         model.get_config()
-    with pytest.raises(ValueError, match="a model of two streams must be of the family xlnet; got bert"):
+    with pytest.raises(ValueError, match="a two-stream model must be of the family xlnet; got bert"):
         build_permutation_model(BertConfig(vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1))
     with pytest.raises(ValueError, match="two streams need a model with a query vector, a config and a block, such as an XLNet"):
         run_two_streams(keras.Sequential(name="plain"), [], None)

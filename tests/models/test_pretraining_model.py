@@ -302,6 +302,6 @@ def test_weights_of_classes_are_refused_where_labels_are_tokens(rng):
     model = compiled(small_model())
     for train in (model.fit, model.train_on_batch):
         with pytest.raises(
-            ValueError, match=r"class_weight must be None where labels are tokens, such as those of MLM; got \{0: 2.0\}"
+            ValueError, match=r"class_weight must be None for labels that are tokens, such as those of MLM; got \{0: 2.0\}"
         ):
             train(x, y, class_weight={0: 2.0})

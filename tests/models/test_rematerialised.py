@@ -115,5 +115,5 @@ def test_files_of_other_models_do_not_mention_rematerialisation():
 def test_a_model_without_a_config_is_an_error():
     model = small_model(transformer_num=1)
     model.config = None
-    with pytest.raises(ValueError, match="rematerialisation expected a model with a config"):
+    with pytest.raises(ValueError, match="expected a model with a config, from get_model"):
         compiled(model, remat=True)

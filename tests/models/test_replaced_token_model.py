@@ -152,7 +152,7 @@ def test_what_it_cannot_do_is_refused_in_one_sentence():
     model = build_replaced_token_model(CONFIG, GENERATOR_CONFIG)
     with pytest.raises(ValueError, match="loss_chunk must be None for a generator, which samples from all logits; got 8"):
         compile_model(model, loss_chunk=8)
-    with pytest.raises(ValueError, match="a ReplacedTokenModel has no file of its own: save its parts"):
+    with pytest.raises(ValueError, match="a ReplacedTokenModel cannot be saved itself: save its parts"):
         model.get_config()
     with pytest.raises(ValueError, match="must have the same embedding, which they share; got "):
         build_replaced_token_model(CONFIG, GENERATOR_CONFIG.replace(vocab_size=9))

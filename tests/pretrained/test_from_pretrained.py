@@ -58,7 +58,7 @@ def test_without_heads_several_blocks_can_be_outputs(folder):
     last = answers(from_pretrained(folder, heads=[]), IDS, IDS * 0)[0]
     assert both.shape == (2, 7, 24)
     np.testing.assert_allclose(both[..., 12:], last, atol=1e-6)
-    with pytest.raises(ValueError, match="output_layer_num is for a model without heads"):
+    with pytest.raises(ValueError, match="output_layer_num must be left out with heads"):
         from_pretrained(folder, heads=["mlm"], output_layer_num=2)
 
 

@@ -1,4 +1,4 @@
-"""The graph of a model from the vectors of its tokens on, with the model's own layers."""
+"""The part of a model's graph that starts from token vectors, with the model's own layers."""
 
 from typing import Any
 
@@ -7,17 +7,17 @@ import keras
 from keras_bert_rebuild.models.encoder import TOKEN
 
 
-def graph_behind_tokens(model: keras.Model, outputs: Any = None) -> keras.Model:
-    """A model that is entered behind the token table of another one.
+def graph_after_tokens(model: keras.Model, outputs: Any = None) -> keras.Model:
+    """A model that shares the layers of another one and starts after its token table.
 
     Its inputs are the token vectors `(batch, length, width)`, the table `(vocabulary, width)` and then those of the model, of which
-    it reads all but the ids. The layers are called again on symbolic tensors, as in any second model that shares them. A
-    `keras.Model` from within the graph would do the same, but where it takes an input of the model as well, that input gets a
-    second node, after which Keras cannot describe or save the model any more.
+    the ids are ignored. The layers are called again on symbolic tensors, as in any second model that shares them. (A `keras.Model`
+    on tensors within the graph would compute the same, but if it also took an input of the model, that input would get a second
+    node, after which Keras could not describe or save the original model.)
 
     Args:
         model: a functional model with the layer `Embedding-Token`.
-        outputs: symbolic tensors of its graph to end in; None for those of the model.
+        outputs: symbolic tensors of its graph to return; None for the outputs of the model.
     """
     tokens = model.get_layer(TOKEN)
     fresh = [
