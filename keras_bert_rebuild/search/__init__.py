@@ -1,1 +1,1 @@
-"""Search in documents by their vectors: an index on disk, exact search in it, and negatives mined from it."""
+"""Vector search over documents: an index on disk, exact search in it, and mining of hard negatives."""

@@ -1,13 +1,13 @@
-"""The arguments of a search, checked."""
+"""Checks of the arguments of a search."""
 
 from keras_bert_rebuild.files.printable import printable
 
 
 def checked_queries(queries):
-    """A list of the texts of queries.
+    """The queries as a list of texts.
 
     Raises:
-        ValueError: a string instead of a list of texts, or an item that is not a string.
+        ValueError: queries is a string instead of a list of texts, or an item is not a string.
     """
     if isinstance(queries, (str, bytes)):
         raise ValueError(f"queries must be a list of texts; got the string {queries[:40]!r}: put it into a list.")
@@ -19,10 +19,10 @@ def checked_queries(queries):
 
 
 def check_numbers(**numbers):
-    """Refuse numbers, by their names, that are not whole ones of at least 1.
+    """Refuse numbers, given by name, that are not whole numbers of at least 1.
 
     Raises:
-        ValueError: one is not.
+        ValueError: a number is not; the error names it.
     """
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -30,14 +30,14 @@ def check_numbers(**numbers):
 
 
 def check_judgements(index, judgements):
-    """Refuse judgements of documents that an index does not have.
+    """Refuse judgements of documents that are missing from an index.
 
     Args:
         index: an `Index`.
         judgements: `{query: {document: grade}}`.
 
     Raises:
-        ValueError: there are some; the error names one and says how many there are.
+        ValueError: there are such documents; the error names one and gives their number.
     """
     judged = dict.fromkeys(name for grades in judgements.values() for name in grades)
     unknown = [name for name in judged if index.documents.row(name) is None]

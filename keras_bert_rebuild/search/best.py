@@ -1,17 +1,17 @@
-"""The best documents of every query, found block by block."""
+"""The best documents for every query, found block by block."""
 
 import numpy as np
 
 
 class Best:
-    """Collects the best rows of each query. Among equal scores those with the higher rank come first.
+    """Collects the best rows for each query. Among equal scores, rows with a higher rank come first.
 
     Args:
         queries: number of queries.
-        top_k: rows of each query, at most.
-        ranks: the rank of every row among equal ones, an array `(rows,)`.
+        top_k: maximum number of rows per query.
+        ranks: a tie-breaking rank of every row, an array `(rows,)`.
 
-    What it collects does not depend on how rows are divided into blocks.
+    The result does not depend on how rows are divided into blocks.
     """
 
     def __init__(self, queries, top_k, ranks):
@@ -23,15 +23,15 @@ class Best:
         self._full = np.zeros(queries, bool)
 
     def add(self, scores, first):
-        """Take the scores of consecutive rows into account.
+        """Add the scores of consecutive rows.
 
         Args:
-            scores: float32, `(queries, n)`; negative infinity for a row that is not found.
-            first: the number of the first of these rows.
+            scores: float32, `(queries, n)`; negative infinity for rows that do not match.
+            first: the index of the first of these rows.
         """
         least, count = self._least.copy(), scores.shape[1]
         if count > self._top_k and not self._full.all():
-            # No row below the k-th of these rows alone is among the best of all.
+            # No row below the k-th of these rows can be among the best of all.
             waiting = np.flatnonzero(~self._full)
             kth = np.partition(scores[waiting], count - self._top_k, axis=1)[:, count - self._top_k]
             least[waiting] = np.maximum(least[waiting], kth)
@@ -40,7 +40,7 @@ class Best:
             self.add_rows(owners, columns + first, scores[owners, columns])
 
     def add_rows(self, owners, rows, scores):
-        """Take single rows into account: the numbers of their queries, their own, and their scores, arrays `(n,)`."""
+        """Add single rows: arrays `(n,)` of the indices of their queries, their own indices, and their scores."""
         owners = np.concatenate([self._owners, owners])
         rows = np.concatenate([self._rows, rows])
         scores = np.concatenate([self._scores, scores])
@@ -54,6 +54,6 @@ class Best:
         self._least[self._full] = self._scores[np.cumsum(counts)[self._full] - 1]
 
     def found(self):
-        """For every query its rows and their scores, best first: a list of pairs of arrays."""
+        """A list with a pair of arrays for every query: the best rows and their scores, best first."""
         ends = np.searchsorted(self._owners, np.arange(1, self._queries))
         return list(zip(np.split(self._rows, ends), np.split(self._scores, ends), strict=True))

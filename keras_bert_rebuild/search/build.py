@@ -1,4 +1,4 @@
-"""Make an index: texts to disk, then their vectors, a block at a time."""
+"""Build an index: write the texts to disk, then their vectors, a block at a time."""
 
 import hashlib
 import itertools
@@ -28,7 +28,7 @@ from keras_bert_rebuild.search.index_files import (
 from keras_bert_rebuild.search.retrievers import described, document_encoder
 from keras_bert_rebuild.search.storages import storage_for
 
-# Texts by which a retriever may choose the lengths of its rows, see `EmbeddingStream`.
+# Number of texts by which a retriever may choose the lengths of its rows, see `EmbeddingStream`.
 _FIRST_TEXTS = 1024
 
 
@@ -36,9 +36,9 @@ def claimed_index(corpus, path, *inputs):
     """Check and lock the folder of an index; see `claimed_run`.
 
     Args:
-        corpus: the corpus; a list of documents is no file.
+        corpus: the corpus, a file or a list of documents.
         path: the folder.
-        *inputs: further paths that are read.
+        *inputs: further input paths.
     """
     return claimed_run(path, INDEX, [*([] if isinstance(corpus, list) else [corpus]), *inputs])
 
@@ -56,7 +56,7 @@ def build_index(
     overwrite=False,
     progress=None,
 ):
-    """Make an index; what its arguments are is said at `Index.build`."""
+    """Build an index; for the arguments see `Index.build`."""
     path = Path(path)
     storage = storage_for(retriever.vectors, int(retriever.width), dtype, rescoring)
     block = storage.BLOCK if block is None else block
@@ -96,7 +96,7 @@ def build_index(
 
 
 def _begin(path, head, overwrite):
-    """Whether there is nothing to do; otherwise the folder has the settings, and no files made with others."""
+    """Whether the index is complete; otherwise prepare the folder: write the settings, and remove files made with others."""
     existing = next((name for name in (MANIFEST, PROGRESS) if (path / name).is_file()), None)
     if existing and not overwrite:
         found = read_manifest(path, existing)["settings"]
@@ -111,7 +111,7 @@ def _begin(path, head, overwrite):
         if existing == MANIFEST:
             return True
     elif existing or overwrite:
-        # The manifest first: without it nothing is taken for a finished index.
+        # The manifest first: without it, the folder does not count as a finished index.
         for name in (MANIFEST, PROGRESS, *names_in_the_way(path, INDEX)):
             (path / name).unlink(missing_ok=True)
     write_json(path / PROGRESS, head)
@@ -119,17 +119,17 @@ def _begin(path, head, overwrite):
 
 
 def _remove_records(path):
-    """Remove what only an unfinished index has, also what a run left that was killed after its manifest was written."""
+    """Remove the files of an unfinished index, which a run that was killed after writing its manifest may have left."""
     records = [record.name for record in path.glob("block-??????.json")]
     for name in (*records, DOCUMENTS_RECORD, PROGRESS):
         (path / name).unlink(missing_ok=True)
 
 
 def _digest(corpus):
-    """What identifies the content of a corpus: the SHA-256 of its file, or of its documents."""
+    """The identity of a corpus: the SHA-256 of its file, or of its documents."""
     if not isinstance(corpus, list):
         if not Path(corpus).is_file():
-            raise ValueError(f"expected a file of a corpus; {'a folder' if Path(corpus).is_dir() else 'nothing'} is at {corpus}.")
+            raise ValueError(f"expected a corpus file; {corpus} {'is a folder' if Path(corpus).is_dir() else 'does not exist'}.")
         return sha256_of(corpus)
     digest = hashlib.sha256()
     for document in corpus:
@@ -153,8 +153,8 @@ def _write_documents(path, corpus, limit, progress):
 def _encoder(vectors_of, storage, store, block):
     """A function of the first and the last document of a block that returns its arrays.
 
-    Every block is given to the retriever by itself, so that its vectors are the same in a resumed run, bit by bit. A retriever may
-    choose how it makes batches by its first texts: a resumed run shows it those of the first block again.
+    Every block is passed to the retriever separately, so that its vectors are bit-identical in a resumed run. A retriever may
+    choose the shapes of its batches by its first texts, so a resumed run passes it those of the first block again.
     """
     ready = False
 
@@ -167,7 +167,7 @@ def _encoder(vectors_of, storage, store, block):
         texts = (document.full_text for document in store.span(first, last))
         vectors = list(vectors_of(texts))
         if len(vectors) != last - first:
-            raise ValueError(f"expected a vector for each of {last - first:,} documents; the model gave {len(vectors):,}.")
+            raise ValueError(f"expected a vector for each of {last - first:,} documents; the model returned {len(vectors):,}.")
         return storage.encode(vectors)
 
     return encode

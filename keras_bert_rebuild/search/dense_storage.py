@@ -1,4 +1,4 @@
-"""Dense vectors of an index: one of a fixed width for each document, scored by the dot product."""
+"""Dense vectors of an index: one vector of fixed width per document, scored by the dot product."""
 
 from typing import ClassVar
 
@@ -9,41 +9,41 @@ from keras_bert_rebuild.files.finite import all_finite
 from keras_bert_rebuild.search.signs import from_bits, hamming, to_bits
 
 FLOATS = ("float32", "float16")
-# Arrays of the vectors that are stored a second time, and of their scales.
+# Names of the arrays of rescoring vectors, and of their scales.
 _SECOND = ("rescoring", "rescoring_scales")
 
 
 class DenseStorage:
-    """A vector a document.
+    """One vector per document.
 
     Args:
-        width: numbers in a vector.
+        width: width of a vector.
         dtype: "float32", "float16", "int8" (with a scale for each vector) or "binary" (signs).
-        rescoring: how vectors are stored a second time, to score exactly what was found in those of `dtype`; "none" for not.
+        rescoring: dtype of a second copy of the vectors, to rescore candidates found in those of `dtype`; "none" for no copy.
 
-    Files of a block of n documents: `vectors`, `(n, width)`, with `scales`, `(n,)`, if they are int8, or `bits`,
-    `(words, n)`; of the second ones `rescoring` and `rescoring_scales`.
+    Files of a block of n documents: `vectors`, `(n, width)`, with `scales`, `(n,)`, for int8, or `bits`, `(words, n)`, for binary;
+    and for the second copy `rescoring` and `rescoring_scales`.
     """
 
     DTYPES = (*FLOATS, "int8", "binary")
     RESCORING: ClassVar[dict[str, tuple[str, ...]]] = {"int8": ("none", *FLOATS), "binary": ("int8", "none", *FLOATS)}
-    BLOCK = 8192  # documents: 12 MB of 384 numbers
-    EXACT = False  # products of matrices differ in their last bits with the shape of the matrices
+    BLOCK = 8192  # documents per block: 12 MB of 384 numbers each
+    EXACT = False  # the last bits of matrix products depend on the shapes of the matrices
 
     def __init__(self, width, dtype, rescoring):
         self.width, self.dtype, self.rescoring = width, dtype, rescoring
 
     def arrays(self, documents):
-        """Name of an array of a block of that many documents: its type and shape."""
+        """Dtypes and shapes by name of the arrays of a block with this number of documents."""
         arrays = self._arrays(documents, "vectors", "scales", self.dtype)
         return arrays if self.rescoring == "none" else arrays | self._arrays(documents, *_SECOND, self.rescoring)
 
     @property
     def rescored(self):
-        """Candidates that a search in these vectors has to find, as a multiple of the documents that are asked for.
+        """The number of candidates that a search in these vectors must find, as a multiple of the requested documents.
 
-        Of the best ten of 122,880 by MiniLM's vectors, 40 candidates of binary ones have 69 %, 160 have 89 % and 640 have 98 %; ten
-        of int8 ones, with the spare ones, have all.
+        With MiniLM's vectors of 122,880 documents, 40 candidates from binary vectors contain 69 % of the best ten, 160 contain 89 %
+        and 640 contain 98 %; ten candidates from int8 vectors, with the spare ones, contain all.
         """
         return {"int8": 4, "binary": 16}.get(self.dtype, 1)
 
@@ -51,21 +51,21 @@ class DenseStorage:
         """The arrays of a block, from the vectors of its documents.
 
         Raises:
-            ValueError: a vector has another width, or NaN or infinity in it.
+            ValueError: a vector has another width, or contains NaN or infinity.
         """
         vectors = self._stacked(vectors)
         encoded = self._encoded(vectors, "vectors", "scales", self.dtype)
         return encoded if self.rescoring == "none" else encoded | self._encoded(vectors, *_SECOND, self.rescoring)
 
     def check(self, block):
-        """Nothing: the shapes of the arrays, which are checked when they are opened, say all."""
+        """Does nothing: shapes, which are checked when arrays are opened, suffice."""
 
     def queries(self, vectors):
-        """The vectors of queries as `score` and `rescore` take them: float32, `(queries, width)`."""
+        """The vectors of queries in the form for `score` and `rescore`: float32, `(queries, width)`."""
         return self._stacked(vectors)
 
     def score(self, block, queries):
-        """The scores of all documents of a block: float32, `(queries, n)`; of binary vectors minus the number of other signs."""
+        """The scores of all documents of a block: float32, `(queries, n)`; for binary vectors minus the Hamming distance."""
         if self.dtype == "binary":
             bits, of_queries = np.ascontiguousarray(block["bits"]), to_bits(queries)
             return np.stack([-hamming(bits, query).astype("float32") for query in of_queries.T])
@@ -73,11 +73,11 @@ class DenseStorage:
         return scores * block["scales"] if self.dtype == "int8" else scores
 
     def rescore(self, block, query, rows):
-        """The scores of some documents of a block for one query, in float64 and rounded to float32: `(rows,)`."""
+        """The scores of some documents of a block for one query, computed in float64 and rounded to float32: `(rows,)`."""
         return (self.vectors(block, rows).astype("float64") * query).sum(1).astype("float32")
 
     def vectors(self, block, rows):
-        """The vectors of some documents of a block, as exactly as they are stored: float32, `(rows, width)`."""
+        """The vectors of some documents of a block, from the most exact copy: float32, `(rows, width)`."""
         if self.rescoring != "none":
             (vectors, scales), dtype = _SECOND, self.rescoring
         elif self.dtype == "binary":
@@ -88,15 +88,15 @@ class DenseStorage:
         return found * block[scales][rows][:, None] if dtype == "int8" else found
 
     def decode(self, block):
-        """The vectors of all documents of a block, as exactly as they are stored: float32, `(n, width)`."""
+        """The vectors of all documents of a block, from the most exact copy: float32, `(n, width)`."""
         return self.vectors(block, slice(None))
 
     def _stacked(self, vectors):
         stacked = np.stack(vectors).astype("float32", copy=False)
         if stacked.shape[1:] != (self.width,):
-            raise ValueError(f"expected vectors of {self.width} numbers; got {stacked.shape[1:]}.")
+            raise ValueError(f"expected vectors of width {self.width}; got the shape {stacked.shape[1:]}.")
         if not all_finite(stacked):
-            raise ValueError("expected vectors of finite numbers; the model gave NaN or infinity.")
+            raise ValueError("expected vectors of finite numbers; the model returned NaN or infinity.")
         return stacked
 
     def _arrays(self, documents, vectors, scales, dtype):

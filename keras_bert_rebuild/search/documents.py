@@ -1,11 +1,11 @@
 """Ids, titles and texts of the documents of an index, on disk.
 
-    documents.bin           id, title and text of every document after one another, in UTF-8
-    documents.offsets.npy   where each of them begins and, last, where the file ends, int64, `(3 · documents + 1,)`
-    documents.order.npy     numbers of the documents in the order of their ids, uint32
-    documents.ranks.npy     where each document is in that order, uint32: equal scores are ranked by ids
+    documents.bin           id, title and text of every document, concatenated, in UTF-8
+    documents.offsets.npy   offsets of each of them, and last the size of the file, int64, `(3 · documents + 1,)`
+    documents.order.npy     indices of the documents sorted by id, uint32
+    documents.ranks.npy     the position of each document in that order, uint32: ties are ranked by id
 
-Parts of the file are read when they are asked for and stay nowhere, so that memory does not grow with the corpus.
+The file is read on demand and not cached, so that memory does not grow with the corpus.
 """
 
 import bisect
@@ -22,9 +22,9 @@ from keras_bert_rebuild.files.printable import printable
 FILES = ("documents.bin", "documents.offsets.npy", "documents.order.npy", "documents.ranks.npy")
 _BYTES, _OFFSETS, _ORDER, _RANKS = FILES
 
-# Documents that are read at once.
+# Number of documents that are read at once.
 _READ = 1024
-# Numbers of documents have four bytes.
+# Indices of documents have four bytes.
 _MOST = 2**32 - 1
 
 
@@ -34,10 +34,10 @@ def write_documents(folder, documents, progress=None):
     Args:
         folder: the folder, whose lock is held.
         documents: an iterable of `Document`.
-        progress: a function of the number of documents that were written since its last call, or None.
+        progress: called with the number of documents written since its last call; or None.
 
     Raises:
-        ValueError: there is no document, or an id is there twice.
+        ValueError: there is no document, or an id occurs twice.
     """
     offsets, longest = array("q", [0]), 1
     with written_file(folder / _BYTES, claimed=True) as file:
@@ -65,7 +65,7 @@ def write_documents(folder, documents, progress=None):
 
 
 def _order_of_ids(path, starts, longest):
-    """The documents in the order of their ids; of strings of bytes, which is also that of their characters."""
+    """The indices of the documents sorted by id; UTF-8 bytes sort as characters do."""
     count = len(starts) // 3
     ids = np.empty(count, f"S{longest}")
     with open(path, "rb") as file:
@@ -86,10 +86,10 @@ class DocumentStore:
 
     Args:
         folder: the folder of the index.
-        count: how many documents there are.
+        count: number of documents.
 
     Raises:
-        ValueError: a file is missing, or has another number of values or impossible ones.
+        ValueError: a file is missing, has another number of values, or has invalid ones.
     """
 
     def __init__(self, folder, count):
@@ -100,7 +100,7 @@ class DocumentStore:
         self.ranks = open_array(folder / _RANKS, "uint32", (count,))
         ascends = self._offsets[0] == 0 and (np.diff(self._offsets) >= 0).all()
         if not ascends or max(self._order.max(), self.ranks.max()) >= count:
-            raise ValueError(f"expected ascending offsets and numbers of {count:,} documents; {folder} was changed: make it again.")
+            raise ValueError(f"expected ascending offsets and indices of {count:,} documents; {folder} has changed: rebuild it.")
         if not self._path.is_file() or self._path.stat().st_size != self._offsets[-1]:
             raise ValueError(f"expected {self._offsets[-1]:,} bytes of texts; {self._path} is missing or has another size.")
 
@@ -115,7 +115,7 @@ class DocumentStore:
             yield from self.span(first, min(first + _READ, self._count))
 
     def span(self, start, stop):
-        """Yield the documents of consecutive numbers, which are read at once."""
+        """Yield documents with consecutive indices, which are read at once."""
         offsets = self._offsets[3 * start : 3 * stop + 1].tolist()
         content = np.fromfile(self._path, "uint8", offsets[-1] - offsets[0], offset=offsets[0]).tobytes()
         texts = [
@@ -126,11 +126,11 @@ class DocumentStore:
             yield Document(*texts[i : i + 3])
 
     def id(self, row):
-        """The id of a document by its number."""
+        """The id of a document by its index."""
         return self._id_bytes(row).decode("utf-8", "surrogatepass")
 
     def row(self, name):
-        """The number of a document by its id, or None if there is none."""
+        """The index of a document by its id; None if there is none."""
         wanted = name.encode("utf-8", "surrogatepass")
         at = bisect.bisect_left(range(self._count), wanted, key=lambda i: self._id_bytes(self._order[i]))
         found = at < self._count and self._id_bytes(self._order[at]) == wanted
@@ -146,15 +146,15 @@ class DocumentStore:
 
 
 def open_array(path, dtype, shape):
-    """An array of a file, mapped into memory.
+    """The memory-mapped array in a file.
 
     Args:
         path: a `.npy` file.
-        dtype: the type of its numbers.
-        shape: its shape, with None where it may be any.
+        dtype: its dtype.
+        shape: its shape, with None for sizes that may be any.
 
     Raises:
-        ValueError: the file is missing, damaged or holds something else.
+        ValueError: the file is missing, damaged or has another dtype or shape.
     """
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -163,5 +163,5 @@ def open_array(path, dtype, shape):
     fits = found.dtype == dtype and found.ndim == len(shape)
     fits = fits and all(size in (None, given) for size, given in zip(shape, found.shape, strict=True))
     if not fits:
-        raise ValueError(f"expected numbers of type {dtype} of shape {shape}; {path} has {found.dtype} of shape {found.shape}.")
+        raise ValueError(f"expected an array of dtype {dtype} and shape {shape}; {path} has {found.dtype} and {found.shape}.")
     return np.asarray(found)

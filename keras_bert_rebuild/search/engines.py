@@ -1,4 +1,4 @@
-"""Search engines of other packages that find the candidates of a search, if they are installed and asked for."""
+"""Optional search engines of other packages that find the candidates of a search."""
 
 import numpy as np
 
@@ -6,15 +6,15 @@ ENGINES = ("numpy", "faiss")
 
 
 def faiss_candidates(blocks, storage, width):
-    """Put the vectors of an index into a flat index of faiss, in memory.
+    """Load the vectors of an index into a flat faiss index in memory.
 
     Args:
         blocks: a function that yields the `Block`s of the index.
         storage: the storage of dense vectors.
-        width: numbers in a vector.
+        width: width of a vector.
 
     Returns:
-        A function of queries `(queries, width)` and a number that returns that many rows for each: `(queries, n)`.
+        A function of queries `(queries, width)` and a number n that returns n rows for each query: `(queries, n)`.
 
     Raises:
         ValueError: faiss is not installed.

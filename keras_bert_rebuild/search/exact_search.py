@@ -1,11 +1,11 @@
-"""Exact search in the blocks of an index, for several queries at once."""
+"""Exact search over the blocks of an index, for several queries at once."""
 
 import numpy as np
 
 from keras_bert_rebuild.search.best import Best
 
-# Candidates beyond those asked for that are scored again, since products of matrices differ in their last bits with their shapes:
-# equal documents shall have equal scores, whatever block they are in.
+# Number of spare candidates that are rescored: the last bits of matrix products depend on the shapes of the matrices, but equal
+# documents must have equal scores in all blocks.
 _SPARE = 16
 
 
@@ -15,14 +15,15 @@ def search_blocks(blocks, storage, queries, top_k, ranks, rescore, coarse=None):
     Args:
         blocks: a function that yields the `Block`s of the index.
         storage: the storage of their vectors.
-        queries: vectors as `storage.queries` returns them.
-        top_k: documents of a query, at most.
-        ranks: the rank of every document among those of equal score, `(documents,)`; higher ones are first.
-        rescore: candidates found in compressed vectors, as a multiple of `top_k`, which are scored exactly.
-        coarse: a function of queries and a number that finds that many candidates in its own way: their numbers for each query.
+        queries: vectors from `storage.queries`.
+        top_k: maximum number of documents per query.
+        ranks: a tie-breaking rank of every document, `(documents,)`; higher ones come first.
+        rescore: number of candidates from compressed vectors to score exactly, as a multiple of `top_k`.
+        coarse: a function of queries and a number that finds this number of candidates, and returns their indices for each query;
+            None to search the blocks.
 
     Returns:
-        For every query the numbers of its documents and their scores, best first: a list of pairs of arrays.
+        A list with a pair of arrays for every query: the indices of its documents and their scores, best first.
     """
     count = len(ranks)
     wanted = top_k if storage.EXACT else max(top_k * rescore, top_k + _SPARE) if storage.rescored > 1 else top_k + _SPARE
@@ -44,7 +45,7 @@ def search_rows(blocks, storage, queries, candidates, top_k, ranks):
 
     Args:
         blocks, storage, queries, top_k, ranks: as for `search_blocks`.
-        candidates: for every query the numbers of documents, an array.
+        candidates: for every query an array with the indices of documents.
 
     Returns:
         As `search_blocks`.

@@ -1,4 +1,4 @@
-"""An index: documents and their vectors on disk, and exact search in them."""
+"""An index: documents and their vectors on disk, with exact search."""
 
 import functools
 import itertools
@@ -22,7 +22,7 @@ from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_same_r
 from keras_bert_rebuild.search.stages import fused, reranked, rows_found_by
 from keras_bert_rebuild.search.storages import storage_for
 
-_QUERIES = 256  # whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
+_QUERIES = 256  # queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
 
 
 class Hit(NamedTuple):
@@ -32,14 +32,14 @@ class Hit(NamedTuple):
     """The id of the document."""
 
     score: float
-    """How well it fits the query: higher is better."""
+    """Its relevance to the query: higher is better."""
 
 
 class Index:
-    """Documents with vectors on disk. `Index.build` makes one, `Index.open` opens one.
+    """Documents with vectors on disk. `Index.build` builds an index, `Index.open` opens one.
 
-    Memory does not grow with the documents: their vectors are read in blocks, each mapped into memory while it is searched. A
-    search is exact: every document is scored.
+    Memory does not grow with the number of documents: blocks of vectors are memory-mapped while they are searched. Search is exact:
+    every document is scored.
 
     Example:
 
@@ -71,10 +71,10 @@ class Index:
 
         Args:
             path: the folder.
-            retriever: the model that made it, to search for texts; None to search for vectors only.
+            retriever: the model that built it, to search with texts; None to search only with vectors.
 
         Raises:
-            ValueError: the folder is no index, not finished or damaged; or another model made it.
+            ValueError: the folder is not an index, is unfinished or damaged, or was built with another model.
         """
         return cls(path, retriever)
 
@@ -94,28 +94,29 @@ class Index:
         overwrite: bool = False,
         progress: Callable[..., object] | None = None,
     ) -> "Index":
-        """Make an index, or finish one.
+        """Build an index, or resume an interrupted build.
 
-        A call that was interrupted at any moment is resumed when it is repeated, and the folder is the same, byte by byte, as if it
-        had not been. Memory does not grow with the documents, but for their ids, which are sorted once.
+        A call that was interrupted at any moment is resumed when it is repeated, and the resulting folder is identical byte by byte
+        to that of an uninterrupted call. Memory does not grow with the number of documents, except for their ids, which are sorted
+        once.
 
         Args:
             corpus: a file that `read_corpus` reads, or a list of documents.
             path: the folder to write.
-            retriever: the model that makes the vectors, of title and text together.
-            dtype: how vectors are stored. Dense: "float32" (default), "float16", "int8" with a scale for each vector, or "binary",
-                signs. Sparse: "float32" or "float16". Tokens: "float16" (default), "int8" or "float32".
-            rescoring: how vectors that are stored as int8 or binary are stored a second time, to score exactly what was found:
-                "none", "float16", "float32", or for binary ones "int8". None is "int8" for binary, and "none" for others.
-            limit: the number of documents to read; None for all.
-            block: documents in a block; None for 8,192, of vectors of tokens 1,024.
-            batch_tokens: as for `document_encoder`; an interrupted call may be repeated with another, and rounds differently then.
-            model: where the model is, so that a later `keras-bert search` finds it.
-            overwrite: replace an index that was made with other settings.
-            progress: called as `progress(stage, further_documents, total)`, at stage "reading" with total None, then "indexing".
+            retriever: the model that computes the vectors, of title and text together.
+            dtype: dtype of the stored vectors. Dense: "float32" (default), "float16", "int8" with a scale for each vector, or
+                "binary", signs. Sparse: "float32" or "float16". Tokens: "float16" (default), "int8" or "float32".
+            rescoring: dtype of a second copy of int8 or binary vectors, to rescore candidates: "none", "float16", "float32", or for
+                binary ones "int8". None is "int8" for binary, and "none" for others.
+            limit: maximum number of documents to read; None for all.
+            block: documents per block; None for 8,192, or 1,024 for vectors of tokens.
+            batch_tokens: as for `document_encoder`; a repeated call may use another value, which changes rounding.
+            model: the path of the model, so that a later `keras-bert search` finds it.
+            overwrite: replace an index that was built with other settings.
+            progress: called as `progress(stage, further_documents, total)`, with stage "reading" and total None, then "indexing".
 
         Raises:
-            ValueError: the corpus or an option is not as expected, an id is there twice, or the folder holds something else.
+            ValueError: the corpus or an option is invalid, an id occurs twice, or the folder holds something else.
         """
         build_index(corpus, path, retriever, dtype, rescoring, limit, block, batch_tokens, model, overwrite, progress)
         return cls(path, retriever)
@@ -125,30 +126,30 @@ class Index:
 
     @property
     def dtype(self) -> str:
-        """How the vectors are stored."""
+        """The dtype of the stored vectors."""
         return self._storage.dtype
 
     @property
     def rescoring(self) -> str:
-        """How they are stored a second time, or "none"."""
+        """The dtype of their second copy, or "none"."""
         return self._storage.rescoring
 
     @property
     def retriever(self) -> Retriever:
-        """The model that makes the vectors of queries.
+        """The model that computes the vectors of queries.
 
         Raises:
             ValueError: the index was opened without one.
         """
         if self._retriever is None:
-            raise ValueError(f"expected an index with its model to search for texts: Index.open({str(self.path)!r}, retriever).")
+            raise ValueError(f"a search for texts needs an index opened with its model: Index.open({str(self.path)!r}, retriever).")
         return self._retriever
 
     def document(self, name: str) -> Document:
         """The document with an id.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no such document.
         """
         row = self.documents.row(name)
         if row is None:
@@ -172,23 +173,23 @@ class Index:
 
         Args:
             queries: texts.
-            top_k: documents of a query, at most; of an index of sparse vectors only those that share a token with the query.
-            rescore: candidates to find in int8 or binary vectors, as a multiple of `top_k`, which are scored by the most exact
-                vectors that are stored; None for 4 and 16.
+            top_k: maximum number of documents per query; sparse vectors only find documents that share a token with the query.
+            rescore: number of candidates from int8 or binary vectors, as a multiple of `top_k`, which are rescored with the most
+                exact copy of the vectors; None for 4 and 16.
             candidates: another index of the same documents, such as a dense one for an index of vectors of tokens: only its best
-                `depth` are scored.
-            fuse: further indexes of the same documents, such as a sparse one: the best `depth` of each index are ranked by the sum
-                of 1 / (60 + rank), which is their score.
-            depth: documents that are taken from `candidates` and from each of `fuse`, and that a reranker scores.
-            reranker: a model that scores the best `depth` documents again, such as a `Reranker`; scores are then its own.
-            engine: "numpy", or "faiss" for dense vectors, if it is installed: it holds all vectors in memory.
-            progress: called with the number of queries that were answered since its last call.
+                `depth` documents are scored.
+            fuse: further indexes of the same documents, such as a sparse one: the best `depth` of each index are ranked by
+                reciprocal rank fusion, with the sum of 1 / (60 + rank) as their score.
+            depth: number of documents from `candidates` and from each of `fuse`, and for a reranker to score.
+            reranker: a model that rescores the best `depth` documents, such as a `Reranker`; its scores are returned.
+            engine: "numpy", or "faiss" for dense vectors, if it is installed, with all vectors in memory.
+            progress: called with the number of queries finished since its last call.
 
         Returns:
-            For every query its hits, best first. Among equal scores the later id is first, as in trec_eval.
+            For every query its hits, best first. Ties are ranked by descending id, as in trec_eval.
 
         Raises:
-            ValueError: not a list of texts, or an argument is not as expected.
+            ValueError: queries is not a list of texts, or an argument is invalid.
         """
         queries = checked_queries(queries)
         check_numbers(top_k=top_k, depth=depth)
@@ -225,12 +226,12 @@ class Index:
         """Find the best documents for the vectors of queries.
 
         Args:
-            vectors: those of the queries, of the kind of the index; their scores for a block are in memory at once.
+            vectors: vectors of the queries, of the kind of the index; their scores for a block are in memory at once.
             top_k, rescore, engine: see `search`.
-            rows: for every query the numbers of the documents to score; None for all.
+            rows: for every query the indices of the documents to score; None for all.
 
         Returns:
-            For every query the numbers of the documents, from 0 in the order of the corpus, and their scores, best first.
+            For every query the indices of the documents, from 0 in the order of the corpus, and their scores, best first.
         """
         rescore = self._storage.rescored if rescore is None else rescore
         check_numbers(top_k=top_k, rescore=rescore)
@@ -245,11 +246,12 @@ class Index:
         """The scores of chosen documents.
 
         Args:
-            vectors: those of the queries.
-            rows: for every query the numbers of its documents, each once.
+            vectors: vectors of the queries.
+            rows: for every query the indices of its documents, each once.
 
         Returns:
-            For every query an array of scores, in the order of its documents; of sparse vectors and empty documents also -inf.
+            For every query an array of scores, in the order of its documents; -inf for sparse vectors without a common token and
+            for empty documents.
         """
         wanted = [np.asarray(each, "int64") for each in rows]
         found = self.search_vectors(vectors, max(1, *(len(each) for each in wanted)), rows=wanted)
@@ -260,14 +262,14 @@ class Index:
         return result
 
     def score_of_vectors(self, query: Any, document: Any) -> float:
-        """The score that a document with a vector would have for the vector of a query, if it were in the index."""
+        """The score that a document with this vector would have for the vector of a query if it were in the index."""
         block = LooseBlock(self._storage.encode([document]), 1)
         return float(self._storage.rescore(block, self._storage.queries([query])[0], np.zeros(1, "int64"))[0])
 
     def stored(self) -> Iterator[tuple[list[Document], Any]]:
-        """Yield all documents and their vectors, a block at a time, such as to put them into another engine.
+        """Yield all documents and their vectors, a block at a time, for example to load them into another engine.
 
-        Vectors are an array `(documents, width)`, or a list for sparse ones and those of tokens: see `Retriever`.
+        Vectors are an array `(documents, width)`, or a list for sparse vectors and vectors of tokens: see `Retriever`.
         """
         for block in self._blocks():
             yield list(self.documents.span(block.first, block.first + block.documents)), self._storage.decode(block)
@@ -276,13 +278,13 @@ class Index:
         return [Hit(self.documents.id(row), score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
 
     def _engine(self, engine):
-        """The function that finds candidates, or None for the search in blocks."""
+        """The function that finds candidates; None to search the blocks."""
         if engine not in ENGINES:
             raise ValueError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}.")
         if engine == "numpy":
             return None
         if self.vectors != "dense":
-            raise ValueError(f"the engine {engine} searches dense vectors; {printable(self.path)} has {self.vectors} ones.")
+            raise ValueError(f"the engine {engine} needs dense vectors; {printable(self.path)} has {self.vectors} ones.")
         return self._faiss
 
     @functools.cached_property

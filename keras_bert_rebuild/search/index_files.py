@@ -4,8 +4,8 @@
     documents.*             ids, titles and texts: see `documents.py`
     block-000000.NAME.npy   the vectors of consecutive documents: see the storages
 
-While the folder is being written there are also `search-progress.json`, with the settings, and `documents.json` and
-`block-000000.json`, the records of files that are complete, which go into search.json.
+While the index is being built, there are also `search-progress.json` with the settings, and `documents.json` and
+`block-000000.json`, records of complete files, which are merged into search.json.
 """
 
 from keras_bert_rebuild.data.corpora.store_files import is_intact, sha256_of, write_json
@@ -37,9 +37,9 @@ def write_block(folder, number, documents, arrays, save):
 
     Args:
         folder: the folder, whose lock is held.
-        number: of the block.
-        documents: how many it has.
-        arrays: by name.
+        number: number of the block.
+        documents: number of documents in it.
+        arrays: arrays by name.
         save: `numpy.save`.
     """
     names = []
@@ -53,12 +53,12 @@ def write_block(folder, number, documents, arrays, save):
 
 
 def files_record(folder, names):
-    """Size and SHA-256 of files, as they are in a record."""
+    """Size and SHA-256 of files, for a record."""
     return {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)} for name in names}
 
 
 def finished_record(folder, name):
-    """The record of files that are complete and unchanged; None if there is none."""
+    """The record of files that are complete and unchanged; None without one."""
     try:
         record = parse_json(read_text(folder / name, "json_bytes", "JSON"), folder / name)
         valid = isinstance(record["documents"], int) and is_intact(folder, record)
@@ -71,11 +71,11 @@ def read_manifest(folder, name=MANIFEST):
     """The content of search.json, or of search-progress.json.
 
     Raises:
-        ValueError: the folder is no index or is not finished, or the file is damaged or of another version.
+        ValueError: the folder is not an index or is unfinished, or the file is damaged or of another version.
     """
     path = folder / name
     if not path.is_file():
-        problem = "is not there" if not folder.exists() else "is a file" if not folder.is_dir() else f"has no {name}"
+        problem = "does not exist" if not folder.exists() else "is a file" if not folder.is_dir() else f"has no {name}"
         if (folder / PROGRESS).is_file():
             problem = "is not finished: run the same command again"
         raise ValueError(f"expected a folder that `keras-bert index` wrote; {printable(folder)} {problem}.")
@@ -96,9 +96,9 @@ def read_manifest(folder, name=MANIFEST):
     except (ValueError, KeyError, TypeError, RecursionError):
         valid = False
     if not valid:
-        raise ValueError(f"expected a file that `keras-bert index` wrote; {printable(path)} is damaged or something else.")
+        raise ValueError(f"expected a file that `keras-bert index` wrote; {printable(path)} is damaged or another kind of file.")
     if version != VERSION:
-        raise ValueError(f"expected version {VERSION} of the format; {printable(path)} has {version!r}: make the index again.")
+        raise ValueError(f"expected version {VERSION} of the format; {printable(path)} has {version!r}: build the index again.")
     return found
 
 
@@ -107,11 +107,11 @@ def check_files(folder, manifest, storage):
 
     Args:
         folder: the index.
-        manifest: its manifest, as `read_manifest` returns it.
+        manifest: its manifest, from `read_manifest`.
         storage: the storage of its vectors.
 
     Raises:
-        ValueError: a file is not as it was written.
+        ValueError: a file is missing or has changed.
     """
     expected = {name: _size(manifest["documents"], name) for name in FILES}
     for number, record in enumerate(manifest["blocks"]):
@@ -122,11 +122,11 @@ def check_files(folder, manifest, storage):
         found = path.stat().st_size if path.is_file() else None
         if found != size or size is None:
             has = "is missing" if found is None else f"has {found:,} bytes"
-            raise ValueError(f"expected the files that `keras-bert index` wrote; {printable(path)} {has}: make the index again.")
+            raise ValueError(f"expected the files that `keras-bert index` wrote; {printable(path)} {has}: build the index again.")
 
 
 class LooseBlock(dict):
-    """The arrays of a block by name, as a storage encodes them, in memory."""
+    """The encoded arrays of a block by name, in memory."""
 
     def __init__(self, arrays, documents):
         super().__init__(arrays)
@@ -140,14 +140,14 @@ def _size(record, name):
 
 
 class Block:
-    """The arrays of a block by name, each mapped into memory when it is asked for, until the block is forgotten.
+    """The arrays of a block by name, memory-mapped on first access for the lifetime of this object.
 
     Args:
-        folder: that of the index.
-        number: of the block.
-        first: the number of its first document.
-        documents: how many it has.
-        expected: name of an array: its type and shape.
+        folder: the folder of the index.
+        number: number of the block.
+        first: index of its first document.
+        documents: number of documents in it.
+        expected: dtype and shape of the arrays by name.
     """
 
     def __init__(self, folder, number, first, documents, expected):

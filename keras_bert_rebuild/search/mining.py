@@ -1,4 +1,4 @@
-"""Hard negatives: for a query and the text that it shall find, texts that a model finds too and that it shall not.
+"""Mining of hard negatives: texts that a model ranks high for a query although they are not its positives.
 
 Reference: Xiong et al., 2020, "Approximate nearest neighbor negative contrastive learning" (https://arxiv.org/abs/2007.00808);
 margins relative to the positive as in Moreira et al., 2024, "NV-Retriever" (https://arxiv.org/abs/2407.15831).
@@ -18,13 +18,13 @@ from keras_bert_rebuild.data.retrieval.corpora import Document
 from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.search.retrievers import Scorer
 
-# Queries that are searched at once: every batch reads all vectors.
+# Number of queries that are searched at once: every batch reads all vectors.
 _QUERIES = 512
 
 
 @dataclass(frozen=True)
 class MiningSettings:
-    """Which of the texts that a query finds become negatives."""
+    """How negatives are chosen from the texts that a query finds."""
 
     negatives: int = 5
     """how many negatives for each pair, at most"""
@@ -63,7 +63,7 @@ class MiningSettings:
             raise ValueError(f"sampling must be best or random; got {self.sampling!r}.")
 
     def limit(self, positive: float) -> float:
-        """The highest score of a negative beside a positive of a score."""
+        """The maximum score of a negative, given the score of the positive."""
         limits = [np.inf if self.max_score is None else self.max_score]
         limits += [] if self.margin is None else [positive - self.margin]
         limits += [] if self.relative_margin is None else [positive - self.relative_margin * abs(positive)]
@@ -77,14 +77,14 @@ class Mined(NamedTuple):
     """The query, the positive, its negatives and, if there is a teacher, the teacher's scores."""
 
     positive_score: float
-    """The score of the positive by the model that mined; NaN where no limit needs it."""
+    """The score of the positive by the model that mined; NaN if no limit needs it."""
 
     negative_scores: tuple[float, ...]
     """The scores of the negatives, best first with sampling "best"."""
 
 
 def distinct_positives(pairs: Sequence[TextGroup]) -> list[Document]:
-    """The texts that the queries of pairs shall find, each once, as the corpus to mine in where there is no other."""
+    """The unique positives of pairs, as a corpus to mine in if there is no other."""
     return [Document(str(number), "", text) for number, text in enumerate(dict.fromkeys(pair.positive for pair in pairs), 1)]
 
 
@@ -97,26 +97,25 @@ def mine(
 ) -> Iterator[Mined]:
     """Find hard negatives.
 
-    A text is no negative of a query if it is the query, or the positive of any pair of the same query; white space does not count.
-    Ranks count the other documents only; of several with the same text the best is taken. Negatives that the pairs have already
-    are replaced.
+    A text is not used as a negative if it equals the query, or the positive of any pair with the same query, ignoring white space.
+    Such documents are not ranked; of documents with equal texts, the best is used. Existing negatives of pairs are replaced.
 
     Args:
-        pairs: queries, each with a text that it shall find.
-        index: the corpus to find negatives in, with its model.
-        settings: None for the defaults.
-        scorer: a model, such as a `Reranker`, whose scores of the positive and every negative are added to learn from.
-        progress: called with the number of pairs that were mined since its last call.
+        pairs: queries, each with a positive.
+        index: the corpus to find negatives in, opened with its model.
+        settings: a `MiningSettings`; None for the defaults.
+        scorer: a model, such as a `Reranker`, whose scores of the positive and the negatives are added for distillation.
+        progress: called with the number of pairs mined since its last call.
 
     Yields:
-        A `Mined` for every pair, in order; it may have fewer negatives than wanted, or none.
+        A `Mined` for every pair, in order; it may have fewer negatives than requested, or none.
     """
     settings = settings or MiningSettings()
     known: dict[str, set[str]] = {}
     for pair in pairs:
         known.setdefault(_plain(pair.query), {_plain(pair.query)}).add(_plain(pair.positive))
     rows, digests = _rows_of_texts(index, {text for texts in known.values() for text in texts})
-    # Enough of the best are looked at that the wanted ranks are left without the known ones.
+    # Retrieves enough documents that the requested ranks remain after known answers are removed.
     most = max((sum(len(rows.get(text, ())) for text in texts) for texts in known.values()), default=0)
     limited = settings.margin is not None or settings.relative_margin is not None
     queries = iter(index.retriever.queries(pair.query for pair in pairs))
@@ -144,19 +143,19 @@ def mine(
 
 
 def row_of(mined: Mined) -> dict[str, Any]:
-    """What is mined as a line of a file that training reads."""
+    """A mined pair as a line of a training file."""
     group = mined.group
     row: dict[str, Any] = {"query": group.query, "positive": group.positive, "negatives": list(group.negatives)}
     return row if group.scores is None else {**row, "scores": [round(score, 6) for score in group.scores]}
 
 
 def _plain(text):
-    """A text for comparisons."""
+    """A text normalised for comparisons."""
     return " ".join(text.split())
 
 
 def _rows_of_texts(index, texts):
-    """The numbers of the documents of each of some texts, with or without titles, and a digest of the text of every document."""
+    """For every text the indices of equal documents, with or without titles; and a digest of the text of every document."""
     rows = {}
     digests = np.empty(len(index), "uint64")
     for row, document in enumerate(index.documents):
@@ -169,7 +168,7 @@ def _rows_of_texts(index, texts):
 
 
 def _positive_scores(index, pairs, vectors, rows):
-    """The score of the positive of every pair: that of its document, or of its text where the corpus does not have it."""
+    """The score of the positive of every pair: of its document, or of its text if it is not in the corpus."""
     inside = [rows.get(_plain(pair.positive), ())[:1] for pair in pairs]
     scores = [found[0] if len(found) else np.nan for found in index.scores(vectors, inside)]
     missing = [i for i, found in enumerate(inside) if not found]
@@ -180,7 +179,7 @@ def _positive_scores(index, pairs, vectors, rows):
 
 
 def _chosen(ranked, settings, number):
-    """The negatives of a pair, from its ranked texts."""
+    """The negatives of a pair, chosen from its ranked texts."""
     if settings.sampling == "best" or len(ranked) <= settings.negatives:
         return ranked[: settings.negatives]
     draws = uniform(keys(settings.seed, 0, number), len(ranked), Stream.SAMPLE)
@@ -188,7 +187,7 @@ def _chosen(ranked, settings, number):
 
 
 def _with_scores(mined, scorer):
-    """The pairs with the scores of a teacher, which scores those of a batch in one call."""
+    """The pairs with the scores of a teacher, which scores each batch in one call."""
     texts = [(each.group.query, text) for each in mined for text in (each.group.positive, *each.group.negatives)]
     scores = iter(np.asarray(scorer.scores_of(texts), "float64").tolist())
     for each in mined:

@@ -1,4 +1,4 @@
-"""Models that make vectors for a search."""
+"""Models that compute vectors or scores for a search."""
 
 import json
 import os
@@ -9,20 +9,21 @@ from keras_bert_rebuild.files.printable import printable
 
 
 class Retriever(Protocol):
-    """What turns texts into vectors, such as a `SentenceEmbedder`.
+    """The interface of models that compute vectors of texts, such as a `SentenceEmbedder`.
 
-    Vectors are of one of three kinds: "dense", float32 `(width,)`; "sparse", ascending ids of tokens, int32, and their weights
-    above 0, float32; "tokens", float32 `(tokens, width)`.
+    There are three kinds of vectors: "dense", float32 `(width,)`; "sparse", ascending ids of tokens, int32, and their weights above
+    0, float32; "tokens", float32 `(tokens, width)`.
 
-    It may have a method `document_encoder(batch_tokens)`, which gives a function to use instead of `documents`: see there.
+    It may have a method `document_encoder(batch_tokens)`, which returns a function to use instead of `documents`: see the function
+    `document_encoder`.
     """
 
     vectors: str
-    """The kind."""
+    """The kind of vectors."""
 
     @property
     def width(self) -> int:
-        """Numbers in a vector; of a sparse one tokens in the vocabulary."""
+        """The width of a vector; for sparse ones the size of the vocabulary."""
 
     def queries(self, texts: Iterable[str]) -> Iterator[Any]:
         """Yield the vectors of queries, in order."""
@@ -31,31 +32,31 @@ class Retriever(Protocol):
         """Yield the vectors of documents, in order."""
 
     def description(self) -> dict[str, Any]:
-        """What identifies the model and its settings: plain values, the same in every process."""
+        """The identity of the model and its settings: plain values, the same in every process."""
 
 
 class Scorer(Protocol):
-    """What scores texts for queries, such as a `Reranker`."""
+    """The interface of models that score texts for queries, such as a `Reranker`."""
 
     def scores_of(self, pairs: list[tuple[str, str]]) -> Any:
-        """A number for every pair of a query and a text, higher for what fits better."""
+        """A score for every pair of a query and a text, higher for more relevant texts."""
 
 
 def load_retriever(path: str | os.PathLike[str], **settings: Any) -> Any:
-    """Load a model that makes vectors.
+    """Load a model that computes vectors.
 
     Args:
-        path: a folder that `load_task` reads: of a fine-tuned model, or of sentence-transformers.
+        path: a folder that `load_task` reads, of a fine-tuned model or of sentence-transformers.
         **settings: as for `load_task`.
 
     Raises:
-        ValueError: the model does not make vectors.
+        ValueError: the model does not compute vectors.
     """
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     task = load_task(path, **settings)
     if not hasattr(task, "vectors"):
-        raise ValueError(f"expected a model that makes vectors of texts; {printable(path)} is one for {task.kind}.")
+        raise ValueError(f"expected a model that computes vectors of texts; {printable(path)} is for {task.kind}.")
     return task
 
 
@@ -72,57 +73,57 @@ def load_scorer(path: str | os.PathLike[str]) -> Any:
 
     task = load_task(path)
     if not hasattr(task, "scores_of"):
-        raise ValueError(f"expected a reranker, a model that scores texts for queries; {printable(path)} is one for {task.kind}.")
+        raise ValueError(f"expected a reranker, a model that scores texts for queries; {printable(path)} is for {task.kind}.")
     return task
 
 
 def document_encoder(retriever: Retriever, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[Any]]:
-    """The function that gives the vectors of documents, for texts that come in blocks; what it gives depends on its first texts.
+    """A function that computes the vectors of documents, to be called block by block; its results depend on the first texts.
 
     Args:
         retriever: the model.
-        batch_tokens: tokens in a batch, padding included; None for what the device is fast with.
+        batch_tokens: tokens per batch, including padding; None for a number that is fast on the device.
 
     Raises:
-        ValueError: the number is below 1, or the retriever makes no batches of tokens.
+        ValueError: the number is below 1, or the retriever does not batch by tokens.
     """
     own = getattr(retriever, "document_encoder", None)
     if batch_tokens is not None and (own is None or batch_tokens < 1):
         raise ValueError(
-            f"batch_tokens must be at least 1, and for a model that makes batches of tokens; got {batch_tokens} for a "
+            f"batch_tokens must be at least 1, and the model must batch by tokens; got {batch_tokens} for a "
             f"{type(retriever).__name__}."
         )
     return retriever.documents if own is None else own(batch_tokens)
 
 
 def described(retriever: Retriever) -> dict[str, Any]:
-    """The description of a retriever with kind and width of its vectors, as it is in a file."""
+    """The description of a retriever with kind and width of its vectors, as stored in a file."""
     own = json.loads(json.dumps(retriever.description(), sort_keys=True))
     return {"vectors": retriever.vectors, "width": int(retriever.width), "model": own}
 
 
 def check_same_retriever(found: dict[str, Any], expected: dict[str, Any], path: Any) -> None:
-    """Refuse a model that is not the one of an index.
+    """Refuse a model other than the one that built an index.
 
     Args:
         found: `described` of the model.
-        expected: that of the index.
+        expected: `described` of the index's model.
         path: the folder of the index, for the error.
 
     Raises:
-        ValueError: they differ; the error says in what.
+        ValueError: they differ; the error says how.
     """
     if found == expected:
         return
     for name, what in (("vectors", "kind"), ("width", "width")):
         if found[name] != expected[name]:
             raise ValueError(
-                f"expected the model that made the index at {printable(path)}, with vectors of {what} {expected[name]}; "
+                f"expected the model that built the index at {printable(path)}, with vectors of {what} {expected[name]}; "
                 f"this one has {found[name]}."
             )
     names = sorted(expected["model"].keys() | found["model"].keys())
     differ = [name for name in names if expected["model"].get(name) != found["model"].get(name)]
     raise ValueError(
-        f"expected the model that made the index at {printable(path)}; this one differs in {printable(', '.join(differ))}: "
-        "give the right model, or make the index again."
+        f"expected the model that built the index at {printable(path)}; this one differs in {printable(', '.join(differ))}: "
+        "pass the right model, or build the index again."
     )

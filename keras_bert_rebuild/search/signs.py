@@ -1,16 +1,16 @@
-"""Vectors as the signs of their numbers, a bit each, compared by the number of bits that differ."""
+"""Binary vectors: the signs of numbers as bits, compared by Hamming distance."""
 
 import numpy as np
 
 
 def to_bits(vectors):
-    """The signs of the numbers of vectors, 1 for those above 0, 64 in a word; the last word is filled with 0.
+    """The signs of vectors as bits, 1 for numbers above 0, packed into 64-bit words; the last word is padded with 0.
 
     Args:
         vectors: `(n, width)`.
 
     Returns:
-        uint64, `(words, n)`: the first words of all vectors are next to one another, so that they are compared as arrays.
+        uint64, `(words, n)`: the first words of all vectors are contiguous, so that they are compared as arrays.
     """
     packed = np.packbits(vectors > 0, axis=1, bitorder="little")
     packed = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
@@ -18,14 +18,14 @@ def to_bits(vectors):
 
 
 def from_bits(bits, width):
-    """The vectors whose signs are given, scaled to length 1: float32 `(n, width)` from uint64 `(words, n)`."""
+    """Vectors of length 1 with the given signs: float32 `(n, width)` from uint64 `(words, n)`."""
     packed = np.ascontiguousarray(bits.T).view("uint8")
     signs = np.unpackbits(packed, axis=1, count=width, bitorder="little")
     return (signs.astype("float32") * 2 - 1) / np.float32(width**0.5)
 
 
 def hamming(bits, query):
-    """How many bits of every vector differ from those of a query.
+    """The Hamming distance of every vector from a query.
 
     Args:
         bits: uint64, `(words, n)`.
@@ -41,7 +41,7 @@ def hamming(bits, query):
 
 
 def _count_by_table(words):
-    """`np.bitwise_count` for NumPy before version 2: the bits of each 16-bit part are looked up."""
+    """`np.bitwise_count` for NumPy before version 2, by looking up the bit count of each 16-bit part."""
     parts = np.ascontiguousarray(words).view("uint16")
     return _table()[parts].reshape(*words.shape, 4).sum(-1, dtype="uint8")
 

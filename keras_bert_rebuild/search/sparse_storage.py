@@ -1,4 +1,4 @@
-"""Sparse vectors of an index: weights of some tokens of the vocabulary for each document, as an inverted index."""
+"""Sparse vectors of an index, stored as an inverted index."""
 
 from typing import ClassVar
 
@@ -6,37 +6,37 @@ import numpy as np
 
 
 class SparseStorage:
-    """An inverted index of a block: for every token the documents that have it, and its weights in them.
+    """An inverted index of a block: for every token the documents that contain it, and its weights in them.
 
     Args:
-        width: tokens in the vocabulary.
-        dtype: "float32" or "float16", of the weights.
+        width: size of the vocabulary.
+        dtype: dtype of the weights, "float32" or "float16".
         rescoring: "none".
 
     Files of a block: `starts`, int64 `(width + 1,)`: the documents of token t are `documents[starts[t] : starts[t + 1]]`,
-    uint16, and its `weights` are at the same indexes.
+    uint16, and its `weights` have the same indexes.
 
-    A document that has no token of a query is not found. The scores of the others are those of the dense product.
+    A document that shares no token with a query is not found. Other scores equal those of the dense product.
     """
 
     DTYPES = ("float32", "float16")
     RESCORING: ClassVar[dict[str, tuple[str, ...]]] = {}
-    BLOCK = 8192  # documents
-    EXACT = True  # sums in float64 over the tokens of the query, in their order
+    BLOCK = 8192  # documents per block
+    EXACT = True  # sums are in float64, over the tokens of the query in order
     rescored = 1
 
     def __init__(self, width, dtype, rescoring):
         self.width, self.dtype, self.rescoring = width, dtype, rescoring
 
     def arrays(self, documents):
-        """Name of an array of a block of that many documents: its type, and its shape with None where that depends on them."""
+        """Dtypes and shapes by name of the arrays of a block with this number of documents; None for sizes that vary."""
         return {"starts": ("int64", (self.width + 1,)), "documents": ("uint16", (None,)), "weights": (self.dtype, (None,))}
 
     def encode(self, vectors):
         """The arrays of a block, from `(ids, weights)` of its documents.
 
         Raises:
-            ValueError: ids are not ascending ones of the vocabulary, or weights are not finite numbers above 0.
+            ValueError: ids are not ascending ids of the vocabulary, or weights are not finite numbers above 0.
         """
         vectors = [self._checked(vector) for vector in vectors]
         tokens = np.concatenate([ids for ids, _ in vectors])
@@ -47,22 +47,22 @@ class SparseStorage:
         return {"starts": starts.astype("int64"), "documents": documents[order], "weights": weights[order]}
 
     def check(self, block):
-        """Refuse arrays that are not an inverted index of the documents of a block.
+        """Refuse arrays that are not a valid inverted index of the documents of a block.
 
         Raises:
-            ValueError: they are not.
+            ValueError: the arrays are invalid.
         """
         starts, documents = block["starts"], block["documents"]
         ascends = starts[0] == 0 and starts[-1] == len(documents) == len(block["weights"]) and (np.diff(starts) >= 0).all()
         if not ascends or (len(documents) and documents.max() >= block.documents):
-            raise ValueError("expected an inverted index of the documents of a block; the index was changed: make it again.")
+            raise ValueError("expected an inverted index of the documents of a block; the index was changed: build it again.")
 
     def queries(self, vectors):
-        """The vectors of queries as `score` takes them."""
+        """The vectors of queries in the form for `score`."""
         return [self._checked(vector) for vector in vectors]
 
     def score(self, block, queries):
-        """The scores of all documents of a block: float32, `(queries, n)`; negative infinity where no token is shared."""
+        """The scores of all documents of a block: float32, `(queries, n)`; negative infinity if no token is shared."""
         starts, documents, weights = block["starts"], block["documents"], block["weights"]
         scores = np.full((len(queries), block.documents), -np.inf, "float32")
         for row, (ids, factors) in zip(scores, queries, strict=True):
@@ -82,7 +82,7 @@ class SparseStorage:
         return self.score(block, [query])[0][rows]
 
     def decode(self, block):
-        """The vectors of all documents of a block: a list of pairs of ids, int32, ascending, and weights, float32."""
+        """The vectors of all documents of a block: a list of pairs of ascending ids, int32, and weights, float32."""
         order = np.argsort(block["documents"], kind="stable")
         tokens = np.repeat(np.arange(self.width, dtype="int32"), np.diff(block["starts"]))[order]
         weights = block["weights"].astype("float32")[order]
@@ -95,5 +95,5 @@ class SparseStorage:
         if not fits or (len(ids) and not 0 <= ids[0] <= ids[-1] < self.width):
             raise ValueError(f"expected ascending ids of {self.width:,} tokens, and a weight for each; got {ids!r:.80}.")
         if not ((weights > 0) & (weights < np.inf)).all():
-            raise ValueError("expected finite weights above 0 in sparse vectors; the model gave others.")
+            raise ValueError("expected finite weights above 0 in sparse vectors; the model returned others.")
         return ids.astype("int64", copy=False), weights

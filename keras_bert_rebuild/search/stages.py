@@ -1,25 +1,25 @@
-"""Searches with several models: one finds candidates and another scores them, or each finds some and their ranks are fused."""
+"""Multi-stage search: one model finds candidates and another scores them, or the rankings of several models are fused."""
 
 import numpy as np
 
 from keras_bert_rebuild.files.printable import printable
 
-# Added to a rank before its reciprocal is taken, so that the first few documents of one index do not outweigh all others.
+# The constant of reciprocal rank fusion: without it, the first documents of one index would outweigh all others.
 RANK_OFFSET = 60
 
 
 def rows_found_by(index, other, queries, depth, rescore, engine):
-    """The documents that another index finds, by their numbers in this one.
+    """The documents that another index finds, by their indices in this one.
 
     Args:
-        index: the index whose numbers are wanted.
+        index: the index whose indices are returned.
         other: the index that finds them.
         queries: texts.
-        depth: documents of a query, at most.
+        depth: maximum number of documents per query.
         rescore, engine: see `Index.search`; the engine is for dense vectors.
 
     Returns:
-        For every query an array of numbers, best first.
+        For every query an array of indices, best first.
 
     Raises:
         ValueError: this index lacks one of the documents.
@@ -40,17 +40,17 @@ def rows_found_by(index, other, queries, depth, rescore, engine):
 
 
 def reranked(index, queries, rows, reranker, top_k):
-    """The best of the documents that were found, by the scores of a reranker.
+    """The best of the found documents by the scores of a reranker.
 
     Args:
         index: the index.
         queries: texts.
-        rows: for every query the numbers of the documents that were found for it.
+        rows: for every query the indices of the documents that were found.
         reranker: a `Scorer`; it scores the pairs of all queries in one call, so that its batches are full.
-        top_k: documents of a query, at most.
+        top_k: maximum number of documents per query.
 
     Returns:
-        For every query the numbers of its documents and their scores, best first.
+        For every query the indices of its documents and their scores, best first.
     """
     pairs = [(query, index.documents[row].full_text) for query, found in zip(queries, rows, strict=True) for row in found.tolist()]
     scores = np.asarray(reranker.scores_of(pairs) if pairs else [], "float32")
@@ -62,17 +62,17 @@ def reranked(index, queries, rows, reranker, top_k):
 
 
 def fused(index, rankings, top_k):
-    """The best documents of several rankings, by the sum of 1 / (60 + rank): what several models find early comes first.
+    """Reciprocal rank fusion: the best documents of several rankings by the sum of 1 / (60 + rank).
 
-    Scores of different models cannot be added, since each has a scale of its own; ranks can.
+    Scores of different models cannot be added, since their scales differ; ranks can.
 
     Args:
-        index: the index whose numbers the rankings have.
-        rankings: for every model a list, with an array of numbers for every query, best first.
-        top_k: documents of a query, at most.
+        index: the index whose indices the rankings contain.
+        rankings: for every model a list with an array of indices for every query, best first.
+        top_k: maximum number of documents per query.
 
     Returns:
-        For every query the numbers of its documents and their sums, best first.
+        For every query the indices of its documents and their sums, best first.
 
     Reference: Cormack, Clarke and Büttcher, 2009, section 2 (https://doi.org/10.1145/1571941.1572114).
     """

@@ -1,6 +1,6 @@
-"""What the blocks of an index are made of, for each kind of vectors and each way to store them.
+"""The storages of an index, by kind of vectors.
 
-A storage turns the vectors of a block into arrays, scores a block for queries, and scores single rows exactly. Its arrays are files
+A storage encodes the vectors of a block as arrays, scores a block for queries, and scores single rows exactly. Its arrays are files
 `block-000000.NAME.npy`.
 """
 
@@ -16,22 +16,22 @@ def storage_for(vectors, width, dtype=None, rescoring=None):
 
     Args:
         vectors: "dense", "sparse" or "tokens".
-        width: numbers in a vector, or tokens in the vocabulary.
-        dtype: how they are stored, one of `DTYPES` of the class; None for its first.
-        rescoring: how dense vectors stored as int8 or binary are stored a second time, to score what was found; None for "int8"
-            beside binary ones and nothing beside others, "none" for nothing.
+        width: width of a vector, or size of the vocabulary.
+        dtype: dtype of the stored vectors, one of `DTYPES` of the class; None for its first.
+        rescoring: dtype of a second copy of int8 or binary dense vectors, to rescore candidates; None for "int8" with binary ones
+            and no copy with others, "none" for no copy.
 
     Raises:
-        ValueError: a value is unknown, or does not fit the others.
+        ValueError: a value is unknown, or values contradict each other.
     """
     if vectors not in STORAGES:
-        raise ValueError(f"expected vectors that are {', '.join(STORAGES)}; got {vectors!r}.")
+        raise ValueError(f"the kind of vectors must be one of {', '.join(STORAGES)}; got {vectors!r}.")
     storage = STORAGES[vectors]
     dtype = dtype or storage.DTYPES[0]
     if dtype not in storage.DTYPES:
-        raise ValueError(f"{vectors} vectors are stored as one of {', '.join(storage.DTYPES)}; got {dtype!r}.")
+        raise ValueError(f"the dtype of {vectors} vectors must be one of {', '.join(storage.DTYPES)}; got {dtype!r}.")
     known = storage.RESCORING.get(dtype, ("none",))
     rescoring = rescoring or known[0]
     if rescoring not in known:
-        raise ValueError(f"{vectors} vectors stored as {dtype} can have rescoring {', '.join(known)}; got {rescoring!r}.")
+        raise ValueError(f"rescoring of {vectors} vectors stored as {dtype} must be one of {', '.join(known)}; got {rescoring!r}.")
     return storage(width, dtype, rescoring)

@@ -1,4 +1,4 @@
-"""Vectors of tokens: several for each document, scored by MaxSim ("late interaction")."""
+"""Vectors of tokens: several per document, scored by MaxSim ("late interaction")."""
 
 from typing import ClassVar
 
@@ -9,24 +9,24 @@ from keras_bert_rebuild.files.finite import all_finite
 
 
 class TokenStorage:
-    """A vector a token of each document.
+    """One vector per token of each document.
 
         score(query, document) = Σ_tokens of the query  max_tokens of the document  dot product
 
     Args:
-        width: numbers in a vector.
+        width: width of a vector.
         dtype: "float16", "int8" (with a scale for each vector) or "float32".
         rescoring: "none".
 
-    Files of a block: `starts`, int64 `(n + 1,)`: the vectors of document d are `vectors[starts[d] : starts[d + 1]]`; with int8 also
-    `scales`, float32, one for each vector. A document without tokens is not found.
+    Files of a block: `starts`, int64 `(n + 1,)`: the vectors of document d are `vectors[starts[d] : starts[d + 1]]`; for int8 also
+    `scales`, float32, one per vector. A document without tokens is not found.
 
     Reference: Khattab and Zaharia, 2020, section 3.3 (https://arxiv.org/abs/2004.12832).
     """
 
     DTYPES = ("float16", "int8", "float32")
     RESCORING: ClassVar[dict[str, tuple[str, ...]]] = {}
-    BLOCK = 1024  # documents: 16 MB of 60 vectors of 128 numbers in float16
+    BLOCK = 1024  # documents per block: 16 MB of 60 vectors of 128 float16 numbers each
     EXACT = True
     rescored = 1
 
@@ -34,7 +34,7 @@ class TokenStorage:
         self.width, self.dtype, self.rescoring = width, dtype, rescoring
 
     def arrays(self, documents):
-        """Name of an array of a block of that many documents: its type, and its shape with None where that depends on them."""
+        """Dtypes and shapes by name of the arrays of a block with this number of documents; None for sizes that vary."""
         arrays = {"starts": ("int64", (documents + 1,)), "vectors": (self.dtype, (None, self.width))}
         return arrays | ({"scales": ("float32", (None,))} if self.dtype == "int8" else {})
 
@@ -50,26 +50,26 @@ class TokenStorage:
         return {"starts": starts, "vectors": stored} | ({} if scales is None else {"scales": scales})
 
     def check(self, block):
-        """Refuse arrays that do not divide the vectors of a block among its documents.
+        """Refuse arrays that do not assign the vectors of a block to its documents.
 
         Raises:
-            ValueError: they do not.
+            ValueError: the arrays are invalid.
         """
         starts, count = block["starts"], len(block["vectors"])
         ascends = starts[0] == 0 and starts[-1] == count and (np.diff(starts) >= 0).all()
         if not ascends or (self.dtype == "int8" and len(block["scales"]) != count):
             raise ValueError(
-                "expected ascending starts of documents in the vectors of a block; the index was changed: make it again."
+                "expected ascending starts of documents in the vectors of a block; the index was changed: build it again."
             )
 
     def queries(self, vectors):
-        """The vectors of queries as `score` takes them: float32, each `(tokens, width)`."""
+        """The vectors of queries in the form for `score`: float32, each `(tokens, width)`."""
         vectors = [np.asarray(each, "float32") for each in vectors]
         wrong = next((each for each in vectors if each.ndim != 2 or each.shape[1] != self.width), None)
         if wrong is not None:
-            raise ValueError(f"expected vectors of {self.width} numbers for every token; got an array {wrong.shape}.")
+            raise ValueError(f"expected a vector of width {self.width} for every token; got an array of shape {wrong.shape}.")
         if not all(all_finite(each) for each in vectors):
-            raise ValueError("expected vectors of finite numbers; the model gave NaN or infinity.")
+            raise ValueError("expected vectors of finite numbers; the model returned NaN or infinity.")
         return vectors
 
     def score(self, block, queries):

@@ -132,11 +132,11 @@ def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_pa
         (["index", "--queries", "corpus.txt", "--output", "run.tsv"], "corpus.txt does not exist"),
         (["model", "q"], "expected a folder that `keras-bert index` wrote; model has no search.json"),
         (["nowhere", "q"], "expected a folder that `keras-bert index` wrote; nowhere is not there"),
-        (["index", "q", "--model", "other"], "this one differs in weights: give the right model, or make the index again"),
+        (["index", "q", "--model", "other"], "this one differs in weights: pass the right model, or build the index again"),
         (["index", "q", "--engine", "faiss"], "the engine faiss needs the package faiss-cpu"),
         (
             ["index", "q", "--rerank", "model"],
-            "expected a reranker, a model that scores texts for queries; model is one for",
+            "expected a reranker, a model that scores texts for queries; model is for",
         ),
     ],
 )

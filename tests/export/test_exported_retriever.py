@@ -65,7 +65,7 @@ def test_an_index_of_it_finds_what_one_of_the_task_finds_and_is_another(exported
         for number, retriever in enumerate((task, found))
     ]
     assert [[hit.id for hit in each] for each in hits[1]] == [[hit.id for hit in each] for each in hits[0]]
-    with pytest.raises(ValueError, match="expected the model that made the index"):
+    with pytest.raises(ValueError, match="expected the model that built the index"):
         Index.open(tmp_path / "index0", found)
 
 
@@ -95,7 +95,7 @@ def test_the_command_indexes_and_searches_with_eight_bits(exported, tmp_path, ca
 
 def test_folders_that_make_no_vectors_are_refused(tmp_path, rng):
     reranker = Reranker.from_encoder(*small_export(rng))
-    with pytest.raises(ValueError, match=r"expected a model that makes vectors of texts; .* is one for reranking"):
+    with pytest.raises(ValueError, match=r"expected a model that computes vectors of texts; .* is for reranking"):
         ExportedRetriever.load(keras_bert_rebuild.export(reranker, None, tmp_path / "reranker", "openvino"))
     of_tokens = keras_bert_rebuild.export(*small_export(rng), tmp_path / "tokens", "openvino")
     with pytest.raises(ValueError, match=r"expected a model that makes vectors of texts; .* is one for each token of a text"):

@@ -168,10 +168,10 @@ def test_ids_are_distinct_and_there_is_a_document(tmp_path, corpus, message):
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (WholeNumbers, {"dtype": "int4"}, "dense vectors are stored as one of float32, float16, int8, binary; got 'int4'"),
-        (Words, {"dtype": "binary"}, "sparse vectors are stored as one of float32, float16; got 'binary'"),
-        (WholeNumbers, {"rescoring": "int8"}, "dense vectors stored as float32 can have rescoring none; got 'int8'"),
-        (WholeNumbers, {"dtype": "int8", "rescoring": "int8"}, "can have rescoring none, float32, float16; got 'int8'"),
+        (WholeNumbers, {"dtype": "int4"}, "the dtype of dense vectors must be one of float32, float16, int8, binary; got 'int4'"),
+        (Words, {"dtype": "binary"}, "the dtype of sparse vectors must be one of float32, float16; got 'binary'"),
+        (WholeNumbers, {"rescoring": "int8"}, "rescoring of dense vectors stored as float32 must be one of none; got 'int8'"),
+        (WholeNumbers, {"dtype": "int8", "rescoring": "int8"}, "must be one of none, float32, float16; got 'int8'"),
         (WholeNumbers, {"block": 0}, "block must be from 1 to 8192; got 0"),
     ],
 )
@@ -184,9 +184,9 @@ def test_an_unknown_storage_is_refused(tmp_path, kind, options, message):
 @pytest.mark.parametrize(
     ("kind", "vector", "message"),
     [
-        (WholeNumbers, np.full(24, np.nan), "expected vectors of finite numbers; the model gave NaN or infinity"),
-        (WholeNumbers, np.zeros(25), r"expected vectors of 24 numbers; got \(25,\)"),
-        (WordVectors, np.zeros(24), r"expected vectors of 24 numbers for every token; got an array \(24,\)"),
+        (WholeNumbers, np.full(24, np.nan), "expected vectors of finite numbers; the model returned NaN or infinity"),
+        (WholeNumbers, np.zeros(25), r"expected vectors of width 24; got the shape \(25,\)"),
+        (WordVectors, np.zeros(24), r"expected a vector of width 24 for every token; got an array of shape \(24,\)"),
         (WordVectors, np.full((1, 24), np.inf), "expected vectors of finite numbers"),
         (Words, ([3, 1], [1.0, 1.0]), "expected ascending ids of 24 tokens"),
         (Words, ([24], [1.0]), "expected ascending ids of 24 tokens"),
@@ -210,9 +210,9 @@ def change_manifest(folder, change):
     [
         (
             lambda folder: (folder / "block-000001.vectors.npy").unlink(),
-            r"vectors\.npy is missing: make the index again",
+            r"vectors\.npy is missing: build the index again",
         ),
-        (lambda folder: (folder / "documents.bin").write_bytes(b"x"), r"documents\.bin has 1 bytes: make the index again"),
+        (lambda folder: (folder / "documents.bin").write_bytes(b"x"), r"documents\.bin has 1 bytes: build the index again"),
         (lambda folder: (folder / "search.json").write_text("{"), r"search\.json is damaged or something else"),
         (lambda folder: (folder / "search.json").write_text('{"settings": {}}'), "is damaged or something else"),
         (
@@ -233,11 +233,11 @@ def test_a_damaged_index_is_one_sentence(tmp_path, damage, message):
 @pytest.mark.parametrize(
     ("kind", "name", "dtype", "message"),
     [
-        (WholeNumbers, "documents.offsets", "int64", "was changed: make it again"),
-        (WholeNumbers, "documents.order", "uint32", "was changed: make it again"),
-        (Words, "block-000001.starts", "int64", "the index was changed: make it again"),
-        (Words, "block-000001.documents", "uint16", "the index was changed: make it again"),
-        (WordVectors, "block-000001.starts", "int64", "the index was changed: make it again"),
+        (WholeNumbers, "documents.offsets", "int64", "has changed: rebuild it"),
+        (WholeNumbers, "documents.order", "uint32", "has changed: rebuild it"),
+        (Words, "block-000001.starts", "int64", "the index was changed: build it again"),
+        (Words, "block-000001.documents", "uint16", "the index was changed: build it again"),
+        (WordVectors, "block-000001.starts", "int64", "the index was changed: build it again"),
     ],
 )
 def test_offsets_that_were_changed_are_refused(tmp_path, kind, name, dtype, message):

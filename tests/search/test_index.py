@@ -249,9 +249,9 @@ def test_wrong_arguments_are_refused(folder, arguments, message):
     index = Index.build(CORPUS, folder / "arguments", WholeNumbers())
     with pytest.raises(ValueError, match=message):
         index.search(*arguments)
-    with pytest.raises(ValueError, match="expected vectors of 24 numbers; got"):
+    with pytest.raises(ValueError, match="expected vectors of width 24; got"):
         index.search_vectors([np.zeros(23)])
-    with pytest.raises(ValueError, match="expected an index with its model to search for texts"):
+    with pytest.raises(ValueError, match="a search for texts needs an index opened with its model"):
         Index.open(folder / "arguments").search(["q"])
 
 
@@ -261,9 +261,9 @@ def test_the_index_of_another_model_is_refused(folder):
     for model, message in (
         (WholeNumbers(width=8), r"with vectors of width 24; this one has 8\."),
         (Words(), r"with vectors of kind dense; this one has sparse\."),
-        (WholeNumbers(name="new"), r"this one differs in name: give the right model, or make the index again\."),
+        (WholeNumbers(name="new"), r"this one differs in name: pass the right model, or build the index again\."),
     ):
-        with pytest.raises(ValueError, match=f"expected the model that made the index at .*other.*{message}"):
+        with pytest.raises(ValueError, match=f"expected the model that built the index at .*other.*{message}"):
             Index.open(folder / "other", model)
 
 
