@@ -1,9 +1,9 @@
-"""Why a model answers as it does: attributions, interventions, what every block knows. Names are imported when first used."""
+"""Interpretation of models: attributions, interventions, and what every block encodes. Names are imported on first use."""
 
 import importlib
 from typing import Any
 
-# Module, its public names; sorted. No module has the name of a function: importing it would put it in the function's place.
+# Modules and their public names, sorted. No module has the name of a function, since importing it would shadow the function.
 _LAZY = (
     ("attribute_texts", ("attribute",)),
     ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),

@@ -1,4 +1,4 @@
-"""Methods of attention: how much of the last block's tokens comes from every token, by rollout and by flow."""
+"""Attribution by attention: attention rollout and attention flow."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,8 +12,8 @@ from keras_bert_rebuild.interpret.subject import SubjectFunction
 
 
 def mixed_attention(function: SubjectFunction) -> np.ndarray:
-    """The mean attention of the heads of every layer, half of it to the token itself for the residual: `(layers, rows, length,
-    length)`, rows of queries sum to 1 at tokens.
+    """The attention of every layer, averaged over heads and then with the identity, for the residual connection: `(layers, rows,
+    length, length)`; the rows of queries sum to 1 at tokens.
 
     Reference: Abnar and Zuidema, 2020, section 3 (https://arxiv.org/abs/2005.00928).
     """
@@ -24,7 +24,7 @@ def mixed_attention(function: SubjectFunction) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AttentionRollout(Method):
-    """The product of the mean attention of all layers, read where the answer is read; it does not see which answer it is.
+    """The product of the mean attention of all layers, read at the tokens that the answer is read from; independent of the target.
 
         Ã = ½ mean over heads of attention + ½ identity        scores = reads · Ã_L · ... · Ã_1
 
@@ -46,9 +46,9 @@ class AttentionRollout(Method):
 
 @dataclass(frozen=True)
 class AttentionFlow(Method):
-    """The greatest flow from where the answer is read to a token, through edges as wide as the mean attention of each layer.
+    """The maximum flow from the tokens that the answer is read from to a token, with the mean attention of layers as capacities.
 
-    Every token has its own greatest flow, so the scores share no sum; they are divided by their sum.
+    Every token has its own maximum flow, so the scores are divided by their sum.
 
     Reference: Abnar and Zuidema, 2020, section 3.2 (https://arxiv.org/abs/2005.00928).
     """
@@ -68,11 +68,11 @@ class AttentionFlow(Method):
 
 
 def layered_flows(layers: np.ndarray, reads: np.ndarray) -> np.ndarray:
-    """For every token of the first layer the greatest flow to it, `(length,)`.
+    """The maximum flow to every token of the first layer, `(length,)`.
 
     Args:
-        layers: the widths of the edges from queries to keys, `(layers, length, length)`, the first layer first.
-        reads: the widths of the edges from the source to the tokens of the last block, `(length,)`.
+        layers: capacities of the edges from queries to keys, `(layers, length, length)`, first layer first.
+        reads: capacities of the edges from the source to the tokens of the last block, `(length,)`.
     """
     count, length, _ = layers.shape
     capacity = np.zeros(((count + 1) * length + 1,) * 2)

@@ -1,4 +1,4 @@
-"""`attribute`: which words carried an answer of a task."""
+"""`attribute`: how much every word contributed to an answer of a task."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,25 +26,25 @@ def attribute(
     batch_size: int = 32,
     **options: Any,
 ) -> list[Attribution]:
-    """Which words carried an answer: scores of the words of texts for one number that a task gives.
+    """Attribute an answer to words: scores of the words of texts for one output of a task, such as a logit.
 
-    The number is a function of the vectors of all tokens, before positions and segments are added. Special tokens, prompts and
-    the mask to be filled stay as they are; words are replaced by the baseline, or the number is differentiated by their vectors. A
-    text that is too long for the model is read in the same windows as for an answer, the number is that of all windows together,
-    and a word has the sum of its scores in every window that shows it.
+    The output is treated as a function of the token vectors, before positions and segments are added. Special tokens, prompts and
+    the mask to fill are unchanged; words are replaced by the baseline, or the gradient with respect to their vectors is used. A
+    text that is too long for the model is read in the same windows as in prediction, with one output for all windows; the score of
+    a word is the sum over all windows that contain it.
 
     Args:
-        task: a task, as from `load_task`; a `NextSentence`; or a `MaskedWords`, for the words of `fill_mask`.
-        texts: a list of texts: of queries, questions or prompts for tasks that read two texts.
+        task: a task, such as from `load_task`; a `NextSentence`; or a `MaskedWords`, for the words of `fill_mask`.
+        texts: a list of texts; for tasks with two texts, of queries, questions or prompts.
         pairs: the second text of each; for `MultipleChoice` a list of choices for each.
         method: "integrated_gradients", "gradient_x_input", "rollout", "flow", "leave_one_out" or "shapley", or a `Method`.
-        target: a label, a tag, a choice or its number, a part of the text as an answer, a word of the vocabulary; None for what the
-            task answers. A similarity, a score and a regression have one number and no target.
-        at: for a `TokenClassifier` the word whose tag is meant, as it is spelled or its number from 0, None for the clearest
-            entity; for `MaskedWords` the number of the mask.
-        quantity: "logit", what the last layer adds up, or "probability". Gradients of a probability near 1 are near 0.
-        baseline: what stands for an absent word: the vector of the "mask" or "pad" token, or "zero".
-        batch_size: rows of a batch.
+        target: a label, a tag, a choice or its index, a part of the text as an answer, or a word of the vocabulary; None for the
+            prediction of the task. Similarities, scores and regressions have a single output and no target.
+        at: for a `TokenClassifier` the word whose tag is attributed, as spelled in the text or as an index from 0, None for the
+            most confident entity; for `MaskedWords` the index of the mask.
+        quantity: "logit" or "probability". Gradients of a probability near 1 are near 0.
+        baseline: the replacement of an absent word: the vector of the "mask" or "pad" token, or "zero".
+        batch_size: rows per batch.
         **options: settings of the method: `steps` and `rule` of integrated gradients; `samples`, `exact_words` and `seed` of
             Shapley values.
 
@@ -52,7 +52,7 @@ def attribute(
         An `Attribution` for each text.
 
     Raises:
-        ValueError: the task cannot be attributed, or a text, a target or an option does not fit it.
+        ValueError: the task cannot be attributed, or a text, a target or an option does not suit it.
 
     Example:
 
@@ -62,7 +62,7 @@ def attribute(
     texts = example_list(texts, "texts")
     pairs = [None] * len(texts) if pairs is None else example_list(pairs, "pairs")
     if len(pairs) != len(texts):
-        raise ValueError(f"pairs must have one for each of the {len(texts)} texts; got {len(pairs)}.")
+        raise ValueError(f"pairs must have an item for each of the {len(texts)} texts; got {len(pairs)}.")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
     chosen = method_of(method, **options)
@@ -74,11 +74,11 @@ def _attribution(task, texts, method, target, at, quantity, baseline, batch_size
     subject = subject_of(task, texts, target, at, quantity)
     tokens = subject.tokens
     if not tokens.word_spans:
-        raise ValueError(f"the texts must have a word to attribute to; got {texts[0]!r:.80}.")
+        raise ValueError(f"the texts must have at least one word; got {texts[0]!r:.80}.")
     function = SubjectFunction(subject, task.tokenizer, baseline if method.reads_baseline else "zero", batch_size)
     found = method.scores(function)
     of_words = np.zeros(len(tokens.word_spans) + 1)
-    np.add.at(of_words, function.words, found.tokens)  # number -1 is the last, for tokens of no word
+    np.add.at(of_words, function.words, found.tokens)  # index -1 is the last item, for tokens outside words
     errors = [None] * len(tokens.word_spans) if found.errors is None else found.errors.tolist()
     words = [
         AttributedWord(text, tokens.texts[text][start:end], start, end, score, error)

@@ -1,4 +1,4 @@
-"""What an attribution is: scores of the words and tokens of texts for one number that a model gives."""
+"""The result of an attribution: scores of the words and tokens of texts for one output of a model."""
 
 import os
 from dataclasses import asdict, dataclass, field
@@ -16,19 +16,19 @@ class AttributedWord:
     """The index of its text."""
 
     word: str
-    """As it is spelled in the text."""
+    """The word as spelled in the text."""
 
     start: int
-    """Its first character in the text."""
+    """Offset of its first character in the text."""
 
     end: int
-    """The character after its last."""
+    """Offset of the character after its last."""
 
     score: float
-    """The sum of the scores of its tokens, in all windows that show it."""
+    """The sum of the scores of its tokens, in all windows that contain it."""
 
     error: float | None = None
-    """The standard error of the score; None for a method that draws nothing."""
+    """The standard error of the score; None for methods without sampling."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class AttributedToken:
     """A token of a row of the model and its score."""
 
     row: int
-    """The number of the row; a long text has several, and texts that are compared have one each."""
+    """The index of the row; a long text has several rows, and texts that are compared have one each."""
 
     token: str
-    """As it is in the vocabulary."""
+    """The token as in the vocabulary."""
 
     text: int
-    """The index of its text; -1 for a special token and what else stands outside of the texts."""
+    """The index of its text; -1 for special tokens and others outside the texts."""
 
     start: int
-    """Its first character in the text; 0 outside of the texts."""
+    """Offset of its first character in the text; 0 outside the texts."""
 
     end: int
-    """The character after its last; 0 outside of the texts."""
+    """Offset of the character after its last; 0 outside the texts."""
 
     score: float
     """Its score."""
@@ -56,34 +56,34 @@ class AttributedToken:
 
 @dataclass(frozen=True)
 class Attribution:
-    """How much every word of a text, or of texts that are read together, carried a number that a model gives."""
+    """How much every word of a text, or of texts that are read together, contributed to an output of a model."""
 
     texts: tuple[str, ...]
-    """The texts, as they were given."""
+    """The texts as passed by the user."""
 
     words: tuple[AttributedWord, ...]
-    """Their words in order, with their scores."""
+    """The words in order, with their scores."""
 
     tokens: tuple[AttributedToken, ...]
     """The tokens of all rows in order, special ones included, with their scores."""
 
     target: str
-    """The number that is attributed, in words, such as "logit of positive"."""
+    """A description of the attributed output, such as "logit of positive"."""
 
     method: str
     """The name of the method."""
 
     value: float
-    """The number for the texts."""
+    """The output for the texts."""
 
     value_at_baseline: float | None = None
-    """The number with every word replaced by the baseline; None for a method without a baseline."""
+    """The output with every word replaced by the baseline; None for methods without a baseline."""
 
     gap: float | None = None
-    """Of a method whose scores should sum to `value - value_at_baseline`: their sum less that; None for others."""
+    """For methods whose scores should sum to `value - value_at_baseline`, their sum minus that; None for others."""
 
     baseline: str | None = None
-    """What stood for absent words: "mask", "pad" or "zero"; None for a method without a baseline."""
+    """The replacement of absent words: "mask", "pad" or "zero"; None for methods without a baseline."""
 
     settings: dict[str, Any] = field(default_factory=dict)
     """The settings of the method."""
@@ -92,12 +92,12 @@ class Attribution:
     """Of the model."""
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain values, for `json.dump`."""
+        """The attribution as plain values, for `json.dump`."""
         return {**asdict(self), "texts": list(self.texts), **{part: [asdict(one) for one in getattr(self, part)] for part in PARTS}}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Attribution":
-        """The attribution that `to_json` wrote."""
+        """An attribution from the result of `to_json`."""
         parts = {part: tuple(kind(**one) for one in values[part]) for part, kind in PARTS.items()}
         return cls(**{**values, "texts": tuple(values["texts"]), **parts})
 
@@ -106,7 +106,7 @@ class Attribution:
         return self._page().html
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page of `to_html`: see `HtmlPage.save`."""
+        """Save the page of `to_html`: see `HtmlPage.save`."""
         return self._page().save(path)
 
     def _repr_html_(self) -> str:

@@ -31,13 +31,13 @@ PAGE = """<!DOCTYPE html>
 
 
 def attribution_page(attributions: Sequence[Any]) -> str:
-    """The page of one or several attributions, such as those of several methods, one below the other.
+    """A page with one or more attributions below each other, such as those of several methods.
 
     Args:
         attributions: at least one `Attribution`.
 
     Returns:
-        The text of an HTML file; whatever the texts hold is text in it.
+        The text of an HTML file; the content of texts is escaped.
     """
     style = "\n" + (resources.files("keras_bert_rebuild.interpret") / "page" / "attribution.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")

@@ -1,4 +1,4 @@
-"""The curve of a probing and the map of a similarity, each as one SVG file for light and dark."""
+"""The curve of a probing and the map of a similarity, each as one SVG file for light and dark mode."""
 
 import html
 
@@ -21,15 +21,15 @@ circle.a, text.a { fill: #7fb2f5; } circle.b, text.b { fill: #e0b160; }
 }
 """
 
-# The chart of a probing: its size, and the space around the lines.
+# The size of the chart of a probing, and its margins.
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 52, 168, 56, 48
 
-# The side of a cell of a map, and the space for the names of depths.
+# The side of a cell of a map, and the margin for the names of depths.
 CELL, NAMES = 34, 84
 
 
 def draw_probing(probing: Probing, title: str = "") -> str:
-    """The text of an SVG file: accuracy and control task by depth, and what is reached without the model."""
+    """The text of an SVG file: accuracy of the task and the control task by depth, and baselines without the model."""
     across = (WIDTH - LEFT - RIGHT) / max(len(probing.depths) - 1, 1)
     measured = (*probing.accuracies, *probing.controls, probing.majority, probing.words_alone)
     low = min(np.floor(min(measured) * 10 + 1e-9) / 10, 0.9)
@@ -64,9 +64,9 @@ def draw_similarity(similarity: BlockSimilarity, title: str = "", names: tuple[s
     """The text of an SVG file: the CKA of all pairs of depths, the first depth at the bottom left.
 
     Args:
-        similarity: what it shows.
-        title: above it.
-        names: of the two models, at the axes.
+        similarity: the similarity to show.
+        title: the title above it.
+        names: names of the two models, at the axes.
     """
     rows, columns = similarity.values.shape
     left, top = NAMES + 24, 60
@@ -104,7 +104,7 @@ def _begin(width, height, title):
 
 
 def _apart(labels):
-    """Labels of lines from top to bottom, at least a line of text apart."""
+    """Positions of labels from top to bottom, at least a line of text apart."""
     placed = []
     for y, word, kind in sorted(labels):
         placed.append((max(y, placed[-1][0] + 15) if placed else y, word, kind))

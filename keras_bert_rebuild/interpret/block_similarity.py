@@ -1,4 +1,4 @@
-"""How alike the vectors of two depths are, of one model or of two: linear CKA."""
+"""The similarity of the vectors of two depths, of one model or of two, by linear CKA."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ import numpy as np
 from keras_bert_rebuild.interpret.block_vectors import BlockVectors
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
-# Texts whose similarities are computed at once.
+# Number of texts whose similarities are computed at once.
 TEXTS = 256
 
 
 @dataclass(frozen=True)
 class BlockSimilarity:
-    """The linear CKA of the depths of a model with those of another, or its own; from `cka`."""
+    """The linear CKA between the depths of two models, or of one; from `cka`."""
 
     values: np.ndarray
-    """`(depths, depths of the other)`, float64: 1 for vectors that are the same up to a rotation and a scale, about 0 for unrelated
-    ones. The unbiased estimate may be a little below 0."""
+    """`(depths, depths of the other)`, float64: 1 for vectors that are equal up to a rotation and a scale, about 0 for unrelated
+    ones. The unbiased estimate may be slightly below 0."""
 
     depths: tuple[str, ...]
     """The depths along the first axis: "embedding", "block 1" and so on."""
 
     other_depths: tuple[str, ...]
-    """Those along the second axis."""
+    """The depths along the second axis."""
 
     texts: int
     """The number of texts."""
 
     def to_json(self) -> dict[str, Any]:
-        """The record as values of JSON."""
+        """The record as JSON values."""
         return {
             "texts": self.texts,
             "depths": list(self.depths),
@@ -52,18 +52,18 @@ def cka(
     max_len: int | None = None,
     batch_size: int = 32,
 ) -> BlockSimilarity:
-    """How alike the vectors of texts are after the embedding and after every block, of a model with itself or with another one.
+    """The similarity of the vectors of texts between all depths (embedding and blocks) of a model and itself, or another model.
 
-    Linear CKA compares the similarities of texts to each other: it does not change when the vectors of a depth are rotated or
-    scaled, so models of other widths and of other trainings can be compared. The estimate from parts of the texts is unbiased, and
-    memory does not grow with their number.
+    Linear CKA compares the similarities between texts: it is invariant to rotation and scaling of the vectors of a depth, so models
+    of different widths and trainings can be compared. The estimate from batches of texts is unbiased, and memory does not grow with
+    the number of texts.
 
     Args:
         model: any model with an encoder of this library in it.
-        other: a second one; None for the model itself.
-        texts: at least 4; several hundred give two digits.
+        other: a second model; None for the model itself.
+        texts: at least 4; several hundred give two significant digits.
         tokenizer: the tokenizer of the model.
-        other_tokenizer: that of the other model; None for the same.
+        other_tokenizer: the tokenizer of the other model; None for the same.
         pooling: "mean" or "cls": see `BlockVectors.of_texts`.
         max_len, batch_size: see `BlockVectors`.
 
@@ -73,8 +73,8 @@ def cka(
     Raises:
         ValueError: there are fewer than 4 texts, or a model cannot read them.
 
-    Reference: Kornblith et al., 2019, section 3 (https://arxiv.org/abs/1905.00414); the estimate from parts: Nguyen et al., 2021,
-    section 3 (https://arxiv.org/abs/2010.15327).
+    Reference: Kornblith et al., 2019, section 3 (https://arxiv.org/abs/1905.00414); Nguyen et al., 2021, section 3
+    (https://arxiv.org/abs/2010.15327), for the estimate from batches.
     """
     texts = list(texts)
     if len(texts) < 4 or not all(isinstance(text, str) for text in texts):
@@ -90,11 +90,11 @@ def cka(
 
 
 class MeanSimilarity:
-    """Linear CKA of the depths of two models from parts of their vectors.
+    """Linear CKA of the depths of two models from batches of vectors.
 
-        CKA = Σ HSIC₁(K, L) / √(Σ HSIC₁(K, K) · Σ HSIC₁(L, L))        over the parts, K = X Xᵀ, L = Y Yᵀ
+        CKA = Σ HSIC₁(K, L) / √(Σ HSIC₁(K, K) · Σ HSIC₁(L, L))        over the batches, K = X Xᵀ, L = Y Yᵀ
 
-    With one part it is the unbiased CKA. HSIC₁ is the unbiased estimator of Song et al. (2012, section 3,
+    With a single batch it is the unbiased CKA. HSIC₁ is the unbiased estimator of Song et al. (2012, section 3,
     https://www.jmlr.org/papers/v13/song12a.html):
 
         HSIC₁(K, L) = (tr(K̃ L̃) + 1ᵀK̃1 · 1ᵀL̃1 / ((n - 1)(n - 2)) - 2 / (n - 2) · 1ᵀK̃ L̃1) / (n (n - 3))
@@ -106,23 +106,23 @@ class MeanSimilarity:
         self._sums: list[Any] = [0.0, 0.0, 0.0]
 
     def add(self, first: np.ndarray, second: np.ndarray) -> None:
-        """Add a part: vectors `(depths, n, width)` of the same n examples, at least 4; the depths and widths may differ."""
+        """Add a batch: vectors `(depths, n, width)` of the same n ≥ 4 examples; depths and widths may differ."""
         ours = _grams(first)
         theirs = ours if second is first else _grams(second)
         parts = _hsic(ours, theirs), _own(ours), _own(theirs)
         self._sums = [total + part for total, part in zip(self._sums, parts, strict=True)]
 
     def result(self) -> np.ndarray:
-        """`(depths, depths of the second)`; NaN where all vectors of a depth are the same."""
+        """`(depths, depths of the second)`; NaN if all vectors of a depth are equal."""
         shared, first, second = self._sums
         scale = np.sqrt(np.maximum(np.outer(first, second), 0))
         return np.divide(shared, scale, out=np.full(scale.shape, np.nan), where=scale > 0)
 
 
 def _grams(vectors):
-    """The products of examples without those with themselves, `(depths, n, n)`, float64."""
+    """The Gram matrices of examples without their diagonals, `(depths, n, n)`, float64."""
     vectors = np.asarray(vectors, "float64")
-    # Centring changes nothing in the estimator; without it large common parts would cost digits.
+    # Centring does not change the estimator, but avoids cancellation of large common components.
     vectors = vectors - vectors.mean(1, keepdims=True)
     grams = vectors @ vectors.transpose(0, 2, 1)
     grams[:, np.arange(grams.shape[1]), np.arange(grams.shape[1])] = 0

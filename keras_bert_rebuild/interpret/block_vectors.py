@@ -20,30 +20,30 @@ POOLINGS = ("mean", "cls")
 
 
 class BlockVectors:
-    """Reads texts with a model block by block.
+    """Runs a model on texts block by block.
 
-    The vectors of a depth are those that the next block reads; where blocks normalise before they add, the last ones are taken
-    after the final norm, as the heads read them.
+    The vectors of a depth are those that the next block reads; for pre-norm blocks, the last ones are taken after the final norm,
+    as the heads read them.
 
     Args:
         model: any model with an encoder of this library in it.
-        tokenizer: its tokenizer, as from `load_tokenizer`.
-        max_len: maximum tokens of a row; None for that of the model, at most 512. Of a longer text the beginning is read; of longer
-            lists of words all, in windows.
-        batch_size: rows of a batch.
+        tokenizer: its tokenizer, such as from `load_tokenizer`.
+        max_len: maximum number of tokens in a row; None for the maximum of the model, at most 512. Longer texts are truncated;
+            longer lists of words are read in windows.
+        batch_size: rows per batch.
 
     Raises:
-        ValueError: the model has no encoder, or reads more than texts determine; `max_len` is not within the model.
+        ValueError: the model has no encoder, or has inputs that texts do not determine; or `max_len` is out of range.
     """
 
     def __init__(self, model: keras.Model, tokenizer: BatchTokenizer, max_len: int | None = None, batch_size: int = 32) -> None:
         if not isinstance(tokenizer, BatchTokenizer):
-            raise ValueError(f"tokenizer must be one of this library, as from load_tokenizer; got {type(tokenizer).__name__}.")
+            raise ValueError(f"tokenizer must be from this library, such as from load_tokenizer; got {type(tokenizer).__name__}.")
         self.encoder, self.tokenizer, self.batch_size = find_encoder(model), tokenizer, batch_size
         names = {tensor.name for tensor in self.encoder.embedding.inputs}
         unknown = names - {"Input-Token", "Input-Segment", "Input-Mask"}
         if unknown:
-            raise ValueError(f"the blocks are read with texts, which do not determine {', '.join(sorted(unknown))} of this model.")
+            raise ValueError(f"the model must have only inputs that texts determine; it also has {', '.join(sorted(unknown))}.")
         self.fixed = self.encoder.host.inputs[0].shape[1]
         longest = self.fixed or longest_text(self.encoder) or LONGEST
         self.max_len = min(longest, LONGEST) if max_len is None else max_len
@@ -55,8 +55,8 @@ class BlockVectors:
         """A vector for every text or pair at every depth, `(depths, texts, width)`, float32.
 
         Args:
-            texts, pairs: the texts, and the second text of each or None.
-            pooling: "mean", over all tokens, special ones included, or "cls", that of the first token.
+            texts, pairs: the texts, and the second text of each, or None.
+            pooling: "mean" over all tokens, including special ones, or "cls", the first token.
         """
         if pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}; got {pooling!r}.")
@@ -69,14 +69,14 @@ class BlockVectors:
         return found
 
     def of_words(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A vector for every word at every depth, that of its first token in the window with the most context around it.
+        """A vector for every word at every depth: of its first token, in the window with the most context around it.
 
         Args:
             sentences: lists of words.
 
         Returns:
-            `(depths, words, width)`, float32; the number of the sentence of each word, and its number in the sentence, `(words,)`.
-            Words that the tokenizer drops are missing.
+            `(depths, words, width)`, float32; and for each word the index of its sentence and its index in the sentence,
+            `(words,)`. Words that the tokenizer drops are missing.
         """
         sentences = [list(words) for words in sentences]
         stride = self.max_len // 4 if self.max_len > 8 else 0
@@ -100,12 +100,12 @@ class BlockVectors:
         if available is not None and needed > available:
             raise MemoryError(
                 f"the vectors would have shape {shape} and need {needed / 1e9:.1f} GB; {available / 1e9:.1f} GB of memory "
-                "are free: take fewer texts."
+                "are free: use fewer texts."
             )
         return np.empty(shape, "float32")
 
     def _read(self, windows):
-        """For every batch the numbers of its rows, the mask `(batch, length)`, and an iterator of vectors by depth."""
+        """For every batch the indices of its rows, the mask `(batch, length)`, and an iterator of vectors by depth."""
         sizes = [len(row) for row in windows.ids]
         lengths = [self.fixed] if self.fixed else lengths_up_to(max(sizes), SHORT_TEXTS)
         for rows, length in bucket_batches(sizes, self.batch_size, lengths):

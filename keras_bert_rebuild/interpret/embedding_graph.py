@@ -1,4 +1,4 @@
-"""A model from the vectors of its tokens on: what it answers as a function of them, with everything else held fixed."""
+"""The outputs of a model as a function of its token vectors, with all other inputs held fixed."""
 
 import weakref
 from collections.abc import Mapping
@@ -8,25 +8,25 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.models.behind_tokens import graph_behind_tokens
+from keras_bert_rebuild.models.after_tokens import graph_after_tokens
 from keras_bert_rebuild.models.encoder import TOKEN
 from keras_bert_rebuild.models.named_inputs import real_tokens
 
-# The graphs of a model by the outputs they end in. The symbolic tensors are retained, since an id may be used again.
+# The graphs of a model by the ids of their outputs. The symbolic tensors are retained, since an id may otherwise be reused.
 _GRAPHS: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
 
 
 class EmbeddingGraph:
     """The outputs of a model as a function of its token vectors, before positions and segments are added.
 
-    It is the functional graph of the model itself, entered behind its token table, with the weights of the model.
+    It runs the part of the model's functional graph after its token table, with the weights of the model.
 
     Args:
         model: a functional model of this library.
-        outputs: symbolic tensors of its graph to end in; None for the outputs of the model.
+        outputs: symbolic tensors of its graph to return; None for the outputs of the model.
 
     Raises:
-        ValueError: the model has no token table of its own graph.
+        ValueError: the model has no token table in its own graph.
     """
 
     def __init__(self, model: keras.Model, outputs: Any = None) -> None:
@@ -39,7 +39,7 @@ class EmbeddingGraph:
         graphs = _GRAPHS.setdefault(model, {})
         key = tuple(map(id, keras.tree.flatten(outputs)))
         if key not in graphs:
-            graphs[key] = graph_behind_tokens(model, outputs), outputs
+            graphs[key] = graph_after_tokens(model, outputs), outputs
         self.graph = graphs[key][0]
 
     def vectors(self, ids: Any) -> np.ndarray:
@@ -52,7 +52,8 @@ class EmbeddingGraph:
 
         Args:
             vectors: a tensor `(copies, rows, length, width)`.
-            inputs: the inputs of the model by name, `(rows, length)`, which decide everything but the vectors: segments, padding.
+            inputs: the inputs of the model by name, `(rows, length)`, for everything except the vectors, such as segments and
+                padding.
 
         Returns:
             The output, or a list of outputs, `(copies, rows, ...)`.
@@ -63,6 +64,6 @@ class EmbeddingGraph:
         flat = ops.cast(ops.reshape(vectors, (copies * rows, *vectors.shape[2:])), self.tokens.compute_dtype)
         _, table = self.tokens(ops.zeros((1, 1), "int32"))
         given = [flat, ops.stop_gradient(table), *(tensors[name] for name in self.names)]
-        # Not the call of the layer, which warns where a tensor brings its mask along.
+        # Not the layer's __call__, which warns if a tensor carries a mask.
         outputs = self.graph.call(given, training=False, mask=[mask] + [None] * (len(given) - 1))
         return keras.tree.map_structure(lambda x: ops.reshape(x, (copies, rows, *x.shape[1:])), outputs)

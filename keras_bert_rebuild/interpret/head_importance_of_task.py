@@ -1,4 +1,4 @@
-"""How much the loss of a task depends on each attention head, for all heads at once."""
+"""The importance of attention heads: how much the loss of a task depends on each of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,34 +20,34 @@ class HeadImportance:
     """The importance of every head of a task's model."""
 
     values: np.ndarray
-    """`(blocks, heads)`, float64, blocks in the order in which they run; 0 for a pruned head."""
+    """`(blocks, heads)`, float64, blocks in execution order; 0 for a pruned head."""
 
     standard_errors: np.ndarray
-    """Those of the means over examples, `(blocks, heads)`; NaN with one example."""
+    """Standard errors of the means over examples, `(blocks, heads)`; NaN for a single example."""
 
     examples: int
-    """How many examples the means are over: each window of a long text is one; the choices of a question, the two texts of a pair,
-    a query and its texts are one."""
+    """The number of examples: each window of a long text is one; all choices of a question, both texts of a pair, or a query with
+    its texts are one."""
 
     present: tuple[tuple[int, ...], ...]
-    """The heads that every block has."""
+    """The heads of every block."""
 
     blocks: tuple[int, ...]
-    """The block whose weights every row has, from 0, as `prune_heads` counts; shared blocks have it several times."""
+    """The block, from 0 as in `prune_heads`, whose weights each row has; blocks that run several times occur several times."""
 
     per_block: bool
-    """Whether every row was divided by its Euclidean length."""
+    """Whether every row was divided by its L2 norm."""
 
     def order(self) -> list[tuple[int, int]]:
-        """All heads as `(block, head)`, the least important first."""
+        """All heads as `(block, head)`, least important first."""
         heads = [(block, head) for block, numbers in enumerate(self.present) for head in numbers]
         return sorted(heads, key=lambda head: self.values[head])
 
     def least(self, share: float) -> dict[int, list[int]]:
-        """The least important heads, for `prune_heads`; the most important head of every block stays.
+        """The least important heads, for `prune_heads`; the most important head of every block is kept.
 
         Args:
-            share: how many of the heads that there are, in [0, 1].
+            share: fraction of all heads, in [0, 1].
 
         Raises:
             ValueError: the share is not in [0, 1].
@@ -55,7 +55,7 @@ class HeadImportance:
         if not 0 <= share <= 1:
             raise ValueError(f"share must be in [0, 1]; got {share}.")
         totals: dict[tuple[int, int], float] = {}
-        for block, head in self.order():  # a head of a shared block is in all its runs
+        for block, head in self.order():  # a head of a shared block takes part in all its runs
             key = self.blocks[block], head
             totals[key] = totals.get(key, 0.0) + float(self.values[block, head])
         chosen: dict[int, list[int]] = {}
@@ -76,22 +76,22 @@ def head_importance(
 ) -> HeadImportance:
     """The importance of every attention head for a task, from one forward and one backward pass over labelled examples.
 
-        importance = mean over examples of | d loss / d m |        at m = 1, where m multiplies what the head gives to the output
+        importance = mean over examples of | d loss / d m |        at m = 1, where m multiplies the output of the head
 
-    A first-order estimate: of a head that is switched off, m = 0, the loss changes by −d loss / d m and what the gradient does not
-    see. The absolute value keeps examples that a head helps and examples that it harms from cancelling. It orders heads that are
-    taken away one at a time; heads that do the same work each look unimportant beside the others.
+    This is a first-order estimate of the change in loss, −d loss / d m, if the head is switched off (m = 0). Due to the absolute
+    value, examples that a head helps and examples that it harms do not cancel. The estimate is for removing one head at a time: of
+    several redundant heads, each looks unimportant.
 
-    The loss is the one that the task is trained with. Where it compares the examples of a batch, as most losses of embedders do, it
-    is the loss of the batch times its number of examples, and m multiplies the head in the texts of one example, of a pair or of a
-    query and its texts, while the others stay. Such importances depend on `batch_size`, as the loss does.
+    The loss is the training loss of the task. If it compares the examples of a batch, as most losses of embedders do, it is the loss
+    of the batch times the number of examples, and m multiplies the head only in the texts of one example: a pair, or a query with
+    its texts. Such importances depend on `batch_size`, as the loss does.
 
     Args:
         task: any task that can be fine-tuned.
         examples: labelled examples, as for `finetune`.
-        batch_size: rows of a batch; for embedders pairs, groups or texts with labels.
-        per_block: divide the importances of a block by their Euclidean length, as the paper does.
-        progress: called with the number of finished batches and of all batches.
+        batch_size: rows per batch; for embedders pairs, groups or texts with labels.
+        per_block: divide the importances of a block by their L2 norm, as in the paper.
+        progress: called with the number of finished batches and the total.
 
     Returns:
         A `HeadImportance`.

@@ -1,4 +1,4 @@
-"""Attention heads taken out of a model for good."""
+"""Pruning of attention heads."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,22 +13,23 @@ from keras_bert_rebuild.pretrained.rebuilt_model import check_can_be_rebuilt, re
 
 
 def prune_heads(model: keras.Model, heads: Mapping[int, Sequence[int]]) -> BertModel:
-    """A model without some of its attention heads: it answers as with these heads switched off, and is smaller and faster.
+    """A copy of a model without some attention heads: it has the same outputs as with these heads switched off, but is smaller and
+    faster.
 
-    The kernels of queries, keys and values lose the columns of a head, that of the output its rows. `config.pruned_heads` says what
-    was taken away; it is saved in every format but Google's. In Hugging Face's it is the key and the layout of transformers 2 to 4,
-    which read such folders; transformers 5 has no pruning of heads any more and refuses the shapes.
+    The kernels of queries, keys and values lose the columns of a head, and that of the output its rows. `config.pruned_heads` lists
+    the pruned heads; it is saved in every format except Google's. In Hugging Face's format it has the key and the layout of
+    transformers 2 to 4, which read such folders; transformers 5 no longer supports pruning and rejects the shapes.
 
     Args:
-        model: of a family with the attention of BERT (BERT, RoBERTa, ELECTRA, DistilBERT, ALBERT), with a config; not changed.
-        heads: from the number of a block to the numbers of its heads, all from 0 and as they were before any pruning. Those that
-            are gone already may be named. A shared block is one block.
+        model: a model with a config, of a family with BERT's attention (BERT, RoBERTa, ELECTRA, DistilBERT, ALBERT); not changed.
+        heads: indices of heads by index of their block, all from 0 and as in the unpruned model. Heads that are already pruned may
+            be included. A shared block counts as one.
 
     Returns:
         A new model, not compiled.
 
     Raises:
-        ValueError: a block or head does not exist, a block would have no head, the attention of the family is another one, or the
+        ValueError: a block or head does not exist, a block would have no head, the family has another kind of attention, or the
             model has no config or is quantised.
 
     Example:
@@ -64,12 +65,12 @@ def prune_heads(model: keras.Model, heads: Mapping[int, Sequence[int]]) -> BertM
 
     pruned = rebuilt(model, config, value_of)
     if hasattr(model, "load_report"):
-        pruned.load_report = model.load_report  # with the files of its tokenizer, which are saved with it
+        pruned.load_report = model.load_report  # includes the files of its tokenizer, which are saved with it
     return pruned
 
 
 def _axes_of_heads(config, heads):
-    """From the path of a weight to the axis along which heads are concatenated, and the number of its block."""
+    """By path of a weight, the axis along which heads are concatenated, and the index of its block."""
     weights = weights_of(config.encoder(), heads)
     return {
         path: (weight.head_axis, int(path.split("-")[1])) for path, (weight, _) in weights.items() if weight.head_axis is not None

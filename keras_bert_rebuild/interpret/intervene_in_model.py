@@ -1,4 +1,4 @@
-"""Switch parts of a live model off, or replace their values by those of another text."""
+"""Switch off parts of a live model, or replace their values by those of another text."""
 
 import contextlib
 from collections import defaultdict
@@ -17,29 +17,29 @@ from keras_bert_rebuild.interpret.sites import Block, Found, Site, found_in
 
 @contextlib.contextmanager
 def intervene(subject: Any, interventions: Sequence[Site] | Mapping[Site, Any]) -> Iterator[Any]:
-    """Switch heads, blocks, units or positions of a live model off, or put other values in their place.
+    """Switch off heads, blocks, units or positions of a live model, or replace their values.
 
-    Within the context every way of asking the model gives the altered answer: a call, `predict`, `evaluate`, the task, vectors, on
-    every backend, and so do models that share its layers. The weights are not touched and the model is not copied; afterwards, also
-    after an error, it is exactly as before, with what was compiled for it. Contexts may be nested. A function that you compiled
-    yourself answers as it was traced.
+    Within the context, every use of the model has the altered outputs: a call, `predict`, `evaluate`, the task, vectors, on every
+    backend, and also models that share its layers. The weights are not changed and the model is not copied; afterwards, even after
+    an error, it is exactly as before, including its compiled functions. Contexts may be nested. Functions that you compiled
+    yourself are not affected, since they have been traced already.
 
     Args:
         subject: a model with an encoder of this library in it, or a task.
-        interventions: sites to switch off, or a dictionary from a site to what is put there:
+        interventions: a list of sites to switch off, or a dictionary from sites to replacements:
 
-            - None: switched off. Heads and units give zeros, positions are zero vectors, a block hands on what it reads.
-            - a `Recording` of the site: its values at each token, of another text (activation patching), or their mean
-              (`recording.mean()`, mean ablation). Where one of the texts has no token, nothing is replaced. One recorded row is put
-              into every row; several are for the rows of a batch, one by one, and only for a call of the model itself, since tasks
-              sort rows by their lengths.
+            - None: switched off. Heads and units output zeros, positions are zero vectors, a block returns its input.
+            - a `Recording` of the site: its values at each token of another text (activation patching), or their mean
+              (`recording.mean()`, mean ablation). Positions at which one of the texts has no token are unchanged. A single recorded
+              row is used for every row; several are used for the rows of a batch, one by one, and only in calls of the model
+              itself, since tasks sort rows by length.
             - an array `(width of the site,)`, the same for every token.
 
     Yields:
         The model or task.
 
     Raises:
-        ValueError: a site is not in the model, was not recorded, or values do not fit.
+        ValueError: a site is not in the model or was not recorded, or a shape is wrong.
 
     Example:
 
@@ -53,7 +53,7 @@ def intervene(subject: Any, interventions: Sequence[Site] | Mapping[Site, Any]) 
 
     Reference: Vig et al., 2020, section 3 (https://arxiv.org/abs/2004.12265); Meng et al., 2022, section 2
     (https://arxiv.org/abs/2202.05262), for values of another run; Michel et al., 2019, section 3.1
-    (https://arxiv.org/abs/1905.10650), for heads that are switched off.
+    (https://arxiv.org/abs/1905.10650), for switching off heads.
     """
     encoder = encoder_of(subject)
     given = interventions if isinstance(interventions, Mapping) else dict.fromkeys(_listed(interventions))
@@ -66,13 +66,13 @@ def intervene(subject: Any, interventions: Sequence[Site] | Mapping[Site, Any]) 
 
 
 class Replacement:
-    """What is put in place of a site: values at some columns and tokens of `(batch, length, width)`.
+    """The replacement of a site: values at some columns and tokens of `(batch, length, width)`.
 
     Args:
         found: the site.
         values: `(rows, tokens, columns)`; None for zeros.
-        real: where the values have a token, `(rows, tokens)`; None for values that are the same at every token.
-        skips: put what the block read there instead.
+        real: whether the values have a token, `(rows, tokens)`; None for values that are the same at every token.
+        skips: replace by the input of the block instead.
     """
 
     def __init__(self, found: Found, values: np.ndarray | None, real: np.ndarray | None, skips: bool = False) -> None:
@@ -104,7 +104,7 @@ class Replacement:
         return ops.where(chosen, ops.cast(new, x.dtype), x)
 
     def _at_tokens(self, x, tokens, here):
-        """The values at every token of the rows, and where they have one."""
+        """The values at every token of the rows, and whether both have a token."""
         rows, count = self.real.shape
         columns = ops.minimum(tokens, count - 1)
         values, real = ops.convert_to_tensor(self.values), ops.convert_to_tensor(self.real)
@@ -134,14 +134,14 @@ def _replacement(subject, site, found, values):
         raise ValueError(f"{site} has {len(found.columns)} values for a token; {recorded.shape[-1]} were recorded.")
     if real is not None and len(real) > 1 and not isinstance(subject, keras.Model):
         raise ValueError(
-            f"a task orders its rows itself, so that it takes the values of one text; {len(real)} were recorded: choose one, as "
+            f"a task needs the values of a single text, since it reorders rows; {len(real)} were recorded: choose one, such as "
             "recording.row(0), or intervene in the model of the task and call it."
         )
     return Replacement(found, recorded, real)
 
 
 def _one_by_one(replacements):
-    """All replacements at a place, in their order."""
+    """All replacements at one place, in order."""
 
     def change(values, here):
         for replacement in replacements:

@@ -1,4 +1,4 @@
-"""What the MLM head says after every block: the logit lens."""
+"""The logit lens: the predictions of the MLM head after every block."""
 
 import functools
 
@@ -15,7 +15,7 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import FINAL_NORM
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
-# Logits that are held at once, of some positions: 64 MB in float32.
+# Maximum number of logits in memory at once: 64 MB in float32.
 LOGITS = 1 << 24
 
 
@@ -29,29 +29,29 @@ def logit_lens(
     top_k: int = 5,
     max_len: int | None = None,
 ) -> LogitLens:
-    """What the MLM head would answer if the encoder ended after each of its blocks.
+    """The predictions of the MLM head if the encoder ended after each of its blocks.
 
-    The vectors after the embedding and after every block go through the rest of the model without the blocks between: the final
-    norm, where blocks normalise before they add, and the transform and the token table of the MLM head. After the last block that
-    is the answer of the model. Where blocks normalise after they add, as BERT's, their output is normalised already.
+    The vectors after the embedding and after every block skip the remaining blocks and go through the final norm, for pre-norm
+    blocks, and the transform and token table of the MLM head. After the last block, that is the prediction of the model. The output
+    of post-norm blocks, as in BERT, is already normalised.
 
-    The logits of all blocks are never held at once: memory is that of one block.
+    Memory is that of the logits of one block.
 
     Args:
         model: a model with an MLM head, of any family.
-        tokenizer: its tokenizer, as from `load_tokenizer`.
-        text: a text, in which the tokenizer's mask, such as `[MASK]`, stands for a token to predict.
+        tokenizer: its tokenizer, such as from `load_tokenizer`.
+        text: a text that may contain the tokenizer's mask, such as `[MASK]`, in place of tokens to predict.
         pair: a second text, or None.
-        truth: the text without masks, which says what the masked tokens are; None if that is not known.
-        top_k: the number of tokens to list, the likeliest first.
-        max_len: tokens to cut the text to; None to refuse one that is too long.
+        truth: the text without masks, which provides the true tokens; None if they are unknown.
+        top_k: the number of tokens to list, most probable first.
+        max_len: number of tokens to truncate the text to; None to refuse a text that is too long.
 
     Returns:
         A `LogitLens`.
 
     Raises:
-        ValueError: the model has no MLM head, a text is not a string or is too long, or `truth` is not the text with a token for
-            every mask.
+        ValueError: the model has no MLM head, a text is not a string or is too long, or `truth` is not the text with one token in
+            place of every mask.
 
     Reference: nostalgebraist, 2020, "interpreting GPT: the logit lens"
     (https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens).
@@ -60,7 +60,7 @@ def logit_lens(
     if "MLM-Sim" not in encoder.layers:
         raise ValueError(f"the model must have an MLM head; its outputs are {', '.join(model.output_names)}.")
     if not isinstance(tokenizer, BatchTokenizer):
-        raise ValueError(f"tokenizer must be one of this library, as from load_tokenizer; got {type(tokenizer).__name__}.")
+        raise ValueError(f"tokenizer must be from this library, such as from load_tokenizer; got {type(tokenizer).__name__}.")
     if top_k < 1:
         raise ValueError(f"top_k must be at least 1; got {top_k}.")
     for name, given in (("text", text), ("pair", pair or ""), ("truth", truth or "")):
@@ -71,7 +71,7 @@ def logit_lens(
     fixed = encoder.host.inputs[0].shape[1]
     longest = fixed or longest_text(encoder)
     if longest is not None and length > longest:
-        raise ValueError(f"a text may have {longest} tokens, the maximum of the model; got {length}: pass max_len to cut it.")
+        raise ValueError(f"a text must have at most {longest} tokens, as the model allows; got {length}: pass max_len to cut it.")
     known = _true_ids(tokenizer, ids, None if truth is None else _encoding(tokenizer, truth, pair, max_len).ids[0])
     states, head = _states_and_head(encoder, tokenizer, encoding, fixed or length)
     top_k = min(top_k, encoder.layers["Embedding-Token"].input_dim)
@@ -96,20 +96,20 @@ def _encoding(tokenizer, text, pair, max_len):
 
 
 def _true_ids(tokenizer, ids, true):
-    """The ids that stand in the text; at masks those of the truth, or -1."""
+    """The ids of the text; at masks those of the truth, or -1."""
     masked = ids == tokenizer.mask_id
     if true is None:
         return np.where(masked, -1, ids)
     if len(true) != len(ids) or (true != ids)[~masked].any():
         raise ValueError(
             f"truth must be the text with a token for every mask, {len(ids)} tokens; it has {len(true)}"
-            f"{'' if len(true) != len(ids) else ', of which some differ outside of the masks'}."
+            f"{'' if len(true) != len(ids) else ', of which some differ outside the masks'}."
         )
     return np.where(true == tokenizer.mask_id, -1, true)
 
 
 def _states_and_head(encoder, tokenizer, encoding, width):
-    """The vectors after the embedding and after every block, and a function from vectors of one block to logits."""
+    """The vectors after the embedding and after every block, and a function from the vectors of a block to logits."""
     ids, segments = padded(encoding.ids, width, tokenizer.pad_id), padded(encoding.segments, width)
     given = {
         "Input-Token": ids,
@@ -119,7 +119,7 @@ def _states_and_head(encoder, tokenizer, encoding, width):
     names = [tensor.name for tensor in encoder.embedding.inputs]
     missing = [name for name in names if name not in given]
     if missing:
-        raise ValueError(f"the lens reads texts, which do not determine {', '.join(missing)} of this model.")
+        raise ValueError(f"the model must have only inputs that texts determine; it also has {', '.join(missing)}.")
     inputs = encoder_inputs(encoder, given)
     x, mask, shared = embed(encoder, inputs)
     states = [x]
@@ -157,7 +157,7 @@ def _read_blocks(states, head, length, known, top_k):
             for name, array in zip(ARRAYS, arrays, strict=True):
                 found[name][depth].append(ops.convert_to_numpy(array))
     arrays = {name: np.stack([np.concatenate(parts) for parts in depths]) for name, depths in found.items()}
-    arrays["divergences"] = np.maximum(arrays["divergences"], 0)  # a sum of rounded terms may be below 0
+    arrays["divergences"] = np.maximum(arrays["divergences"], 0)  # rounding may make the sum negative
     unknown = known < 0
     arrays["true_ranks"] = np.where(unknown, 0, arrays["true_ranks"])
     arrays["true_probabilities"] = np.where(unknown, np.float32("nan"), arrays["true_probabilities"])
@@ -176,7 +176,7 @@ ARRAYS = (
 
 
 def _rank(logs, ids):
-    """The ranks of tokens, 1 more than the number of likelier ones, and the logarithms of their probabilities."""
+    """The ranks of tokens, 1 + the number of more probable ones, and their log-probabilities."""
     own = ops.take_along_axis(logs, ops.cast(ids, "int32")[:, None], axis=-1)
     return 1 + ops.sum(ops.cast(logs > own, "int32"), axis=-1), own[:, 0]
 
@@ -190,7 +190,7 @@ def _names(tokenizer, ids):
 
 
 def _words(text, pair, encoding, tokenizer):
-    """The characters of the text that every token stands for; "" for special tokens that are not in the text."""
+    """The characters of the text that every token covers; "" for special tokens that are not in the text."""
     words, offsets = encoding.word_ids[0], encoding.offsets[0].tolist()
     second = np.cumsum((encoding.ids[0] == tokenizer.sep_id) & (words < 0)) > 0
     sides = [(text, pair or "")[int(side)] for side in second]

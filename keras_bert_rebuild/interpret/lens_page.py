@@ -26,13 +26,13 @@ BODY = """<header class="top">
 
 
 def lens_page(lens: LogitLens, *, name: str = "") -> str:
-    """A page with the answers of all depths, and all that is known of the chosen one.
+    """A page with the predictions of all depths, and the details of a selected one.
 
-    One file that asks nothing of the network; texts in it stay texts.
+    A single file that needs no network; texts are escaped.
 
     Args:
-        lens: what it shows.
-        name: of the model.
+        lens: the lens to show.
+        name: name of the model.
 
     Returns:
         The text of an HTML file.

@@ -1,4 +1,4 @@
-"""The answers of the logit lens: a frozen record, and what it is as JSON."""
+"""The result of the logit lens: a frozen record, and its JSON form."""
 
 import json
 from dataclasses import dataclass
@@ -9,63 +9,63 @@ import numpy as np
 
 @dataclass(frozen=True)
 class LogitLens:
-    """What the MLM head says after the embedding and after every block; from `logit_lens`."""
+    """The predictions of the MLM head after the embedding and after every block; from `logit_lens`."""
 
     tokens: tuple[str, ...]
     """The tokens of the text, special ones included."""
 
     words: tuple[str, ...]
-    """The characters of the text for every token, "" at special tokens that are not in it."""
+    """The characters of the text for every token, "" for special tokens that are not in it."""
 
     masked: tuple[bool, ...]
     """Which tokens are masks."""
 
     depths: tuple[str, ...]
-    """"embedding", "block 1" and so on: along the first axis of the arrays."""
+    """"embedding", "block 1" and so on, along the first axis of the arrays."""
 
     top_tokens: tuple[tuple[tuple[str, ...], ...], ...]
-    """For each depth and position the likeliest tokens, `(depths, length, top_k)`."""
+    """The most probable tokens for each depth and position, `(depths, length, top_k)`."""
 
     final_tokens: tuple[str, ...]
-    """The answer of the model at every position."""
+    """The prediction of the model at every position."""
 
     true_tokens: tuple[str | None, ...]
-    """The token that stands at every position, or under its mask; None where that is not known."""
+    """The true token at every position; None at masks without a known one."""
 
     top_ids: np.ndarray
     """The ids of `top_tokens`, `(depths, length, top_k)`, int32."""
 
     top_probabilities: np.ndarray
-    """Their probabilities, `(depths, length, top_k)`, float32."""
+    """The probabilities of `top_tokens`, `(depths, length, top_k)`, float32."""
 
     final_ranks: np.ndarray
-    """The rank of the model's answer at every depth, 1 for the likeliest, `(depths, length)`, int32."""
+    """The rank of the model's prediction at every depth, 1 for the most probable token, `(depths, length)`, int32."""
 
     final_probabilities: np.ndarray
     """Its probability, `(depths, length)`, float32."""
 
     true_ranks: np.ndarray
-    """The rank of the true token; 0 where that is not known, `(depths, length)`, int32."""
+    """The rank of the true token; 0 if that is unknown, `(depths, length)`, int32."""
 
     true_probabilities: np.ndarray
-    """Its probability; NaN where the true token is not known, `(depths, length)`, float32."""
+    """Its probability; NaN if the true token is unknown, `(depths, length)`, float32."""
 
     divergences: np.ndarray
-    """The Kullback-Leibler divergence of the answer at a depth from that of the model, in nats: Σ p log(p / q), p of the last block
-    and q of this one, `(depths, length)`, float32."""
+    """The KL divergence of the prediction at a depth from that of the model, in nats: Σ p log(p / q), with p of the last block and
+    q of this one, `(depths, length)`, float32."""
 
     def positions(self) -> tuple[int, ...]:
-        """The positions to show first: the masks, or without any the tokens of the text."""
+        """The positions to show first: the masks, or without masks the tokens of the text."""
         masks = [i for i, masked in enumerate(self.masked) if masked]
         return tuple(masks or (i for i, word in enumerate(self.words) if word))
 
     def settled(self, position: int) -> int:
-        """The depth from which the answer stays the model's own, up to the last block."""
+        """The first depth from which all predictions equal that of the last block."""
         other = np.flatnonzero(self.final_ranks[:, position] > 1)
         return int(other[-1]) + 1 if len(other) else 0
 
     def to_json(self) -> dict[str, Any]:
-        """The record as values of JSON; null where the true token is not known."""
+        """The record as JSON values; null if the true token is unknown."""
         known = [token is not None for token in self.true_tokens]
         only = lambda rows: [[value if ok else None for value, ok in zip(row, known, strict=True)] for row in rows]  # noqa: E731
         return {
@@ -94,7 +94,7 @@ class LogitLens:
 
 
 def rounded(array: Any) -> Any:
-    """An array as lists of numbers of four significant digits."""
+    """An array as lists of numbers with four significant digits."""
     values = np.asarray(array, "float64")
     scale = 10.0 ** (3 - np.floor(np.log10(np.where(values == 0, 1.0, np.abs(values)))))
     return _plain(np.round(values * scale) / scale)

@@ -7,19 +7,19 @@ from rich.text import Text
 
 from keras_bert_rebuild.files.printable import printable
 
-# Characters of a column of one depth, and of the columns before them.
+# Width in characters of the column of a depth, and of the columns before these.
 CELL, FIRST = 11, 14
 
-# The tables of single masks that are shown in full.
+# The number of masks that get a table each.
 DETAILED = 4
 
 
 def as_tables(lens, width=80):
-    """All that is known of the first masks; of more masks, or of a text without any, the first answers. Something that rich prints.
+    """Tables for rich: all details for a few masks; for more masks, or a text without any, the most probable tokens.
 
     Args:
         lens: a `LogitLens`.
-        width: characters of a line; where not all depths fit, some are shown, evenly spread, the first and last among them.
+        width: characters per line; if not all depths fit, some are shown, evenly spread, including the first and the last.
     """
     masks = [i for i in lens.positions() if lens.masked[i]]
     parts = [_of_position(lens, position) for position in masks[:DETAILED]]
@@ -32,7 +32,7 @@ def as_tables(lens, width=80):
 
 
 def spread(count, maximum):
-    """At most `maximum` numbers from 0 to `count` - 1, evenly spread, the first and the last among them.
+    """At most `maximum` numbers from 0 to `count` - 1, evenly spread, including the first and the last.
 
     Example:
 
@@ -75,7 +75,7 @@ def _of_position(lens, position):
 
 
 def _table(*names, right=None):
-    """A table; columns from number `right` on are of numbers."""
+    """A table; columns from index `right` are right-aligned numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold", title_style="bold")
     for number, name in enumerate(names):
         is_number = right is not None and number >= right

@@ -1,4 +1,4 @@
-"""The task of a folder, also where it is one of pretraining, which has no class that is saved."""
+"""Load the task of a folder, including the tasks of pretraining, which are not saved as tasks."""
 
 import os
 from typing import Any
@@ -11,13 +11,13 @@ from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 
 def load_attributed(path: str | os.PathLike[str], kind: str | None = None, text: str = "") -> Any:
-    """What `attribute` takes, from a folder.
+    """Load a task for `attribute` from a folder.
 
     Args:
         path: a folder or file that `load_task` or `from_pretrained` reads.
-        kind: a kind of task, "fill_mask" or "next_sentence"; None for that of the folder, or "fill_mask" if the folder is of no
+        kind: a kind of task, "fill_mask" or "next_sentence"; None for the task of the folder, or "fill_mask" if the folder has no
             task and the text has a mask.
-        text: the text that is to be attributed.
+        text: the text to attribute.
 
     Raises:
         ValueError: the task cannot be determined, or the weights have no head of it.

@@ -1,4 +1,4 @@
-"""Where the tokens of rows are in the texts that a user gave: characters and words of the user's own spelling."""
+"""Offsets and words, in the user's texts, of the tokens in the rows of a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from keras_bert_rebuild.tasks.words_of_tokens import words_of_text
 
 @dataclass(frozen=True)
 class LocatedTokens:
-    """The tokens of the rows of a model, and the words of the texts that they are from."""
+    """The tokens in the rows of a model, and the words of the texts that they belong to."""
 
     texts: tuple[str, ...]
-    """The texts of the user."""
+    """The user's texts."""
 
     ids: tuple[np.ndarray, ...]
     """For every row the ids of its tokens, `(length,)`."""
 
     owners: tuple[np.ndarray, ...]
-    """For every token the index of its text; -1 for special tokens and what else stands outside of the texts."""
+    """For every token the index of its text; -1 for special tokens and others outside the texts."""
 
     spans: tuple[np.ndarray, ...]
-    """For every token its first character and the one after its last, in its text, `(length, 2)`."""
+    """For every token the offsets of its first character and of the one after its last, in its text, `(length, 2)`."""
 
     words: tuple[np.ndarray, ...]
-    """For every token the number of its word among those of all texts; -1 for a token that no method replaces."""
+    """For every token the index of its word among those of all texts; -1 for tokens that no method replaces."""
 
     word_spans: tuple[tuple[int, int, int], ...]
-    """For every word the index of its text, its first character and the one after its last."""
+    """For every word the index of its text, and the offsets of its first character and of the one after its last."""
 
 
 def located_tokens(
@@ -40,14 +40,14 @@ def located_tokens(
     before: Sequence[int] | None = None,
     fixed: Sequence[int] = (),
 ) -> LocatedTokens:
-    """Find the words of texts in the rows that a task made of them.
+    """Find the words of texts in the rows of a task.
 
     Args:
         windows: `Windows`.
         owners: for every row the indices of its first and, if there is one, of its second text.
-        texts: the texts of the user.
-        before: for every text the characters that the task put before it, such as a prompt; None for none.
-        fixed: ids of tokens that no method replaces, such as the mask to be filled.
+        texts: the user's texts.
+        before: for every text the number of characters that the task put before it, such as a prompt; None for none.
+        fixed: ids of tokens that no method replaces, such as the mask to fill.
 
     Example:
 
@@ -65,7 +65,7 @@ def located_tokens(
     spans = [np.zeros((len(ids), 2), "int64") for ids in windows.ids]
     word_spans: list[tuple[int, int, int]] = []
     for number, text in enumerate(texts):
-        # A text is in several rows if it is long, or if it is compared with several others.
+        # A text has several rows if it is long, or if it is compared with several others.
         own = [(row, side) for row, sides in enumerate(owners) for side, owner in enumerate(sides) if owner == number]
         offsets, numbers = [], []
         for row, side in own:

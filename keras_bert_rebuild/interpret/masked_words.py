@@ -1,4 +1,4 @@
-"""A model with an MLM head and its tokenizer, as what `attribute` takes for the words that it fills in."""
+"""A model with an MLM head and its tokenizer, as a task for `attribute`."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from keras_bert_rebuild.tasks.text_rows import LONGEST
 
 
 class MaskedWords:
-    """The task of `fill_mask`: to predict the masked tokens of a text.
+    """The task of `fill_mask`: predicting the masked tokens of a text.
 
     Args:
         model: a model with an MLM head.
-        tokenizer: its tokenizer, as from `load_tokenizer`.
+        tokenizer: its tokenizer, such as from `load_tokenizer`.
 
     Raises:
-        ValueError: the model has no MLM head, or the tokenizer no mask.
+        ValueError: the model has no MLM head, or the tokenizer has no mask.
     """
 
     kind = "fill_mask"
@@ -31,5 +31,5 @@ class MaskedWords:
 
     @property
     def mask(self) -> str:
-        """The mask as it is written in a text."""
+        """The mask as written in a text."""
         return self.tokenizer.tokens[self.tokenizer.mask_id]

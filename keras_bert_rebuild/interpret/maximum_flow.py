@@ -2,18 +2,18 @@
 
 import numpy as np
 
-# Capacities below this are none: sums of float64 leave such remainders.
+# Capacities below this are treated as 0, since float64 sums leave such remainders.
 NOTHING = 1e-12
 
 
 def maximum_flow(capacity: np.ndarray, source: int, sink: int) -> float:
-    """The greatest flow from one node to another.
+    """The maximum flow from one node to another.
 
     Args:
-        capacity: widths of the edges from row to column, float64 `(nodes, nodes)`; it is not changed.
-        source, sink: numbers of nodes.
+        capacity: capacities of the edges from row to column, float64 `(nodes, nodes)`; not changed.
+        source, sink: indices of nodes.
 
-    Reference: Dinitz, 1970: blocking flows in graphs of shortest paths.
+    Reference: Dinitz, 1970: blocking flows in level graphs.
 
     Example:
 
@@ -27,7 +27,7 @@ def maximum_flow(capacity: np.ndarray, source: int, sink: int) -> float:
 
 
 def _levels(residual, source, sink):
-    """The distance of every node from the source, -1 where there is no way to it; None if there is none to the sink."""
+    """The distance of every node from the source, -1 if it is unreachable; None if the sink is unreachable."""
     levels, frontier = np.full(len(residual), -1), np.array([source])
     levels[source] = distance = 0
     while len(frontier) and levels[sink] < 0:
@@ -38,8 +38,8 @@ def _levels(residual, source, sink):
 
 
 def _blocking_flow(residual, levels, source, sink):
-    """Send flow along shortest paths until each has a full edge; the sum of what was sent."""
-    arcs: dict[int, list[int]] = {}  # what is left to try at a node
+    """Send flow along shortest paths until each has a saturated edge; return the total."""
+    arcs: dict[int, list[int]] = {}  # the remaining edges to try at a node
     path, total = [source], 0.0
     while path:
         node = path[-1]

@@ -1,4 +1,4 @@
-"""The methods of attribution by name."""
+"""The attribution methods by name."""
 
 import difflib
 from dataclasses import fields
@@ -16,18 +16,18 @@ METHODS: dict[str, Any] = {
 
 
 def method_of(method: str | Method, **options: Any) -> Method:
-    """A method by its name, with its settings; an object is returned as it is.
+    """A method by its name, with its settings; a `Method` is returned unchanged.
 
     Args:
         method: a name in `METHODS`, with - or _ between its parts, or a `Method`.
-        **options: its settings.
+        **options: the settings of the method.
 
     Raises:
         ValueError: the name or an option is unknown.
     """
     if isinstance(method, Method):
         if options:
-            raise ValueError(f"settings belong into the method's own object; got {', '.join(options)} beside it.")
+            raise ValueError(f"settings of a Method object must be set in the object; got {', '.join(options)} in addition.")
         return method
     name = str(method).replace("-", "_")
     if name not in METHODS:

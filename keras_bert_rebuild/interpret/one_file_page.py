@@ -1,4 +1,4 @@
-"""A page as one HTML file that asks nothing of the network: its data, its style and its script are in it."""
+"""A page as one self-contained HTML file, with its data, style and script."""
 
 import base64
 import hashlib
@@ -32,10 +32,10 @@ def one_file_page(title, body, name, values):
     """The text of an HTML file.
 
     Args:
-        title: of the window, any text.
-        body: HTML of this library, no text of others.
-        name: that of its style and its script in the folder `page`, after those of all pages.
-        values: what the script reads, for JSON; texts in it stay texts.
+        title: the title of the window, any text.
+        body: trusted HTML of this library.
+        name: the name of its style and its script in the folder `page`, which are added to the common ones.
+        values: the data for the script, encoded as JSON; texts in it are escaped.
     """
     style = "\n" + _part("base.css", "explain") + _part("page.css") + _part(f"{name}.css")
     script = "\n(() => {\n'use strict';\n" + _part("page.js") + _part(f"{name}.js") + "})();\n"
@@ -48,7 +48,7 @@ def one_file_page(title, body, name, values):
         "data": as_script_data(values),
         "script": script,
     }
-    # In one pass: inserted text may itself look like a placeholder.
+    # In one pass, since inserted text may look like a placeholder.
     return re.sub(r"\{(policy|title|style|body|data|script)\}", lambda placeholder: parts[placeholder[1]], TEMPLATE)
 
 

@@ -1,4 +1,4 @@
-"""Methods of gradients: gradient x input, and integrated gradients along the line from a baseline."""
+"""Gradient methods: gradient x input, and integrated gradients along the line from a baseline."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ RULES = ("gauss_legendre", "middle", "left", "right", "trapezoid")
 
 
 def quadrature(rule: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points in [0, 1] and their weights, which sum to 1, for the mean of a function: float64 `(steps,)` each.
+    """Quadrature points in [0, 1] and weights that sum to 1, for the mean of a function: float64 `(steps,)` each.
 
     Args:
         rule: "gauss_legendre", exact for polynomials of degree 2·steps − 1; or a Riemann sum, "middle", "left" or "right"; or
@@ -43,7 +43,7 @@ def quadrature(rule: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class GradientTimesInput(Method):
-    """The gradient by the vector of a token, times that vector.
+    """The gradient with respect to the vector of a token, times that vector.
 
         score of a token = Σ_i ∂value/∂vector_i · vector_i
 
@@ -62,14 +62,14 @@ class GradientTimesInput(Method):
 
 @dataclass(frozen=True)
 class IntegratedGradients(Method):
-    """The mean gradient on the line from the baseline to the text, times the difference of the two.
+    """The mean gradient along the line from the baseline to the text, times the difference of the two.
 
         score of a token = Σ_i (vector_i − baseline_i) · ∫ ∂value/∂vector_i (baseline + α (vector − baseline)) dα
 
-    The scores sum to value(text) − value(baseline), up to the error of the sum that stands for the integral.
+    The scores sum to value(text) − value(baseline), up to the error of the quadrature.
 
     Args:
-        steps: points at which the gradient is computed.
+        steps: number of points at which the gradient is computed.
         rule: see `quadrature`.
 
     Reference: Sundararajan et al., 2017, section 3 (https://arxiv.org/abs/1703.01365).
@@ -95,7 +95,7 @@ class IntegratedGradients(Method):
 
 
 def _products(gradient, vectors, function):
-    """The sum over the numbers of a vector, 0 at padding."""
+    """The dot product per token, 0 at padding."""
     products = np.einsum("rlw,rlw->rl", np.asarray(gradient, "float64"), np.asarray(vectors, "float64"))
     for row, ids in enumerate(function.subject.tokens.ids):
         products[row, len(ids) :] = 0

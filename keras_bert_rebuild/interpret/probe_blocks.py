@@ -1,4 +1,4 @@
-"""What every block knows of some labels: linear probes with control tasks."""
+"""What every block encodes of some labels: linear probes with control tasks."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from keras_bert_rebuild.tasks.metrics.classes import macro_f1
 from keras_bert_rebuild.tasks.metrics.linear_probe import choose_l2, every_fifth, fit_linear_probe, standardised
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
-# Tokens of the bag of words: the most frequent ones.
+# Number of tokens in the bag of words, the most frequent ones.
 BAG = 2000
 
 # Strengths of the penalty for the bag of words, whose vectors have length 1.
@@ -34,34 +34,34 @@ def probe(
     seed: int = 0,
     progress: Callable[[str], Any] | None = None,
 ) -> Probing:
-    """How well a linear classifier reads labels from the vectors of every depth. The model stays as it is.
+    """How well a linear classifier predicts labels from the vectors of every depth. The model is not changed.
 
-    The classifier is multinomial logistic regression on standardised vectors. Its penalty is chosen on every fifth training text,
-    and it is fitted again on all of them.
+    The classifier is a multinomial logistic regression on standardised vectors. Its penalty is chosen on every fifth training text,
+    and it is refitted on all of them.
 
-    A good probe may have learnt the task itself. The control task shows how much it can learn by heart: the same probe with the
-    same penalty, and random labels that are a function of the word, or of the text, drawn as often as the real ones. Selectivity is
-    the accuracy of the task minus that of the control task; where it is small, the accuracy says little about the vectors. Words
-    occur again in `dev`, where both are measured. Texts do not, and both are measured on the training texts.
+    An accurate probe may have learned the task itself. The control task measures how much it can memorise: the same probe with the
+    same penalty on random labels, which are a function of the word, or of the text, with the frequencies of the real ones.
+    Selectivity is the accuracy of the task minus that of the control task; if it is small, the accuracy says little about the
+    vectors. For words, both are measured on `dev`, where training words recur; for texts, both on the training texts.
 
-    Beside it stand the accuracy of always answering the most frequent label, and that of the words alone: a linear classifier of a
-    bag of tokens, or for words the most frequent label of the same word in training.
+    Baselines are the accuracy of always predicting the most frequent label, and that of the words without the model: a linear
+    classifier on a bag of tokens, or for words the most frequent label of the same word in training.
 
     Args:
         model: any model with an encoder of this library in it.
         tokenizer: its tokenizer.
         train: `ClassifiedText`s with one label each, for vectors of texts; or `TaggedWords`, for vectors of words.
-        dev: examples of the same kind, to measure on.
+        dev: examples of the same kind, to evaluate on.
         pooling: for texts "mean" or "cls": see `BlockVectors.of_texts`.
         max_len, batch_size: see `BlockVectors`.
-        seed: of the labels of the control task.
-        progress: called with a line about what is being done.
+        seed: seed of the labels of the control task.
+        progress: called with a line about the current step.
 
     Returns:
         A `Probing`.
 
     Raises:
-        ValueError: examples are not of one of these kinds, have no labels, or all the same one.
+        ValueError: examples are of another kind, have no labels, or all have the same label.
 
     Reference: Alain and Bengio, 2017 (https://arxiv.org/abs/1610.01644); Hewitt and Liang, 2019, section 2
     (https://arxiv.org/abs/1909.03368).
@@ -78,7 +78,7 @@ def probe(
     names = sorted({*labels})
     if len(names) < 2:
         raise ValueError(f"training examples must have at least two different labels; they have {names or 'none'}.")
-    # A label that only dev has cannot be learnt: it counts as wrong.
+    # A label that occurs only in dev cannot be learned and counts as an error.
     number = {name: i for i, name in enumerate(names)}
     y, z = np.array([number[label] for label in labels]), np.array([number.get(label, -1) for label in dev_labels])
     control = _control(types, dev_types, y, len(names), seed)
@@ -113,7 +113,7 @@ def probe(
 
 
 def sampled(examples: Sequence[Any], limit: int | None, seed: int = 0) -> list[Any]:
-    """At most `limit` examples, a random sample in the order of the file, the same for a seed; all for None."""
+    """A random sample of at most `limit` examples in the order of the file, fixed by the seed; all for None."""
     if limit is None or len(examples) <= limit:
         return list(examples)
     return [examples[i] for i in np.sort(random_order(seed, 0, len(examples))[:limit])]
@@ -133,10 +133,10 @@ def _are_words(train, dev):
 
 
 def _read_texts(reader, examples, pooling):
-    """Vectors, labels, the group of each, and what the control task is a function of."""
+    """Vectors, labels, the group of each, and the inputs of the control task."""
     pairs = [example.pair for example in examples]
     if any(pair is None for pair in pairs) and any(pair is not None for pair in pairs):
-        raise ValueError("all examples must be pairs, or none; some have a second text.")
+        raise ValueError("examples must all be pairs or all be single texts; only some have a second text.")
     texts = [example.text for example in examples]
     vectors = reader.of_texts(texts, None if pairs[0] is None else pairs, pooling)
     return vectors, [example.label for example in examples], np.arange(len(examples)), list(zip(texts, pairs, strict=True))
@@ -149,7 +149,7 @@ def _read_words(reader, examples, pooling):
 
 
 def _control(types, dev_types, labels, num_labels, seed):
-    """The labels of the control task for both parts: of each word, or text, one that is drawn as often as in training."""
+    """The labels of the control task for both parts: one per word, or text, drawn with the label frequencies of training."""
     known = sorted({*types, *dev_types}, key=str)
     shares = np.bincount(labels, minlength=num_labels) / len(labels)
     drawn = np.random.default_rng(seed).choice(num_labels, len(known), p=shares)
@@ -158,7 +158,7 @@ def _control(types, dev_types, labels, num_labels, seed):
 
 
 def _of_types(types, labels, dev_types, majority):
-    """For every word its most frequent label in training; for a new word the most frequent one of all."""
+    """For every word its most frequent label in training; for new words the most frequent label overall."""
     counts: dict[Any, Counter] = {}
     for one, label in zip(types, labels.tolist(), strict=True):
         counts.setdefault(one, Counter())[label] += 1
@@ -167,7 +167,7 @@ def _of_types(types, labels, dev_types, majority):
 
 
 def _bag_of_words(reader, train, dev, labels, num_labels):
-    """The answers of a linear classifier of the tokens of a text, without their order."""
+    """The predictions of a linear classifier on the bag of tokens of a text."""
     rows = []
     for part in (train, dev):
         encoding = reader.tokenizer.encode_batch([f"{example.text} {example.pair or ''}" for example in part])
@@ -182,7 +182,7 @@ def _bag_of_words(reader, train, dev, labels, num_labels):
 
 
 def _bags(rows, column):
-    """Vectors of length 1 with a number above 0 for each token that a text has."""
+    """Vectors of length 1 with an entry above 0 for each token in a text."""
     bags = np.zeros((len(rows), max(1, int(column.max()) + 1)))
     for i, ids in enumerate(rows):
         found = column[ids[ids < len(column)]]

@@ -8,46 +8,46 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-# Characters of the longest bar.
+# Length of the longest bar in characters.
 BAR = 24
 
 
 @dataclass(frozen=True)
 class Probing:
-    """How well labels are read from the vectors of every depth; from `probe`."""
+    """How well labels can be predicted from the vectors of every depth; from `probe`."""
 
     depths: tuple[str, ...]
     """"embedding", "block 1" and so on: the order of all tuples."""
 
     unit: str
-    """What has a vector and a label: "texts" or "words"."""
+    """The items with a vector and a label: "texts" or "words"."""
 
     labels: tuple[str, ...]
     """The labels of the training examples, sorted."""
 
     counts: tuple[int, int]
-    """The number of texts, or words, to fit and to measure on."""
+    """The number of texts, or words, to fit and to evaluate on."""
 
     accuracies: tuple[float, ...]
-    """The fraction of `dev` with the right label."""
+    """The accuracy on `dev`."""
 
     macro_f1s: tuple[float, ...]
     """The mean F1 of the labels on `dev`."""
 
     fitted: tuple[float, ...]
-    """The accuracy on the examples that the probe was fitted to."""
+    """The accuracy on the training examples."""
 
     controls: tuple[float, ...]
-    """The accuracy of the control task: of words on `dev`, of texts on the training texts."""
+    """The accuracy on the control task: for words on `dev`, for texts on the training texts."""
 
     l2s: tuple[float, ...]
-    """The strength of the penalty that was chosen."""
+    """The chosen strength of the penalty."""
 
     majority: float
-    """The accuracy of always answering the most frequent label, on `dev`."""
+    """The accuracy of always predicting the most frequent label, on `dev`."""
 
     words_alone: float
-    """The accuracy of the words without the model, on `dev`: of a bag of tokens, or of the most frequent label of the same word."""
+    """The accuracy without the model, on `dev`: from a bag of tokens, or from the most frequent label of the same word."""
 
     @property
     def selectivities(self) -> tuple[float, ...]:
@@ -57,11 +57,11 @@ class Probing:
 
     @property
     def best(self) -> int:
-        """The depth of the highest accuracy, the first one of equals."""
+        """The depth with the highest accuracy, the first in case of ties."""
         return max(range(len(self.depths)), key=lambda depth: (self.accuracies[depth], -depth))
 
     def to_json(self) -> dict[str, Any]:
-        """The record as values of JSON."""
+        """The record as JSON values."""
         digits = lambda values: [round(value, 6) for value in values]  # noqa: E731
         return {
             "unit": self.unit,
@@ -80,7 +80,7 @@ class Probing:
         }
 
     def to_tables(self) -> Group:
-        """A table of the depths, as something that rich prints."""
+        """Tables of the depths, for rich."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
         table.add_column("")
         for name in ("accuracy", "macro F1", "control", "selectivity", "l2"):

@@ -1,4 +1,4 @@
-"""A task without the attention heads that its loss depends on least, and what that costs in quality."""
+"""Prune the attention heads that the loss of a task depends on least, and measure the loss in quality."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from keras_bert_rebuild.training.lora import without_lora
 
 @dataclass(frozen=True)
 class PrunedTask:
-    """A task before and after its least important heads were taken away."""
+    """A task before and after its least important heads were pruned."""
 
     task: Task
-    """The task without them; the one that was given is unchanged."""
+    """The pruned task; the original is unchanged."""
 
     heads: Mapping[int, Sequence[int]]
-    """What was taken away, by block."""
+    """The pruned heads by block."""
 
     importance: HeadImportance
-    """The importances that decided it."""
+    """The importances of all heads."""
 
     before: Mapping[str, float]
-    """The scores of the whole task by name."""
+    """The scores of the original task by name."""
 
     after: Mapping[str, float]
-    """The scores without these heads."""
+    """The scores of the pruned task."""
 
 
 def prune_task(
@@ -39,15 +39,15 @@ def prune_task(
     batch_size: int = 32,
     progress: Progress = None,
 ) -> PrunedTask:
-    """Take the least important heads of a task away, and score it before and after.
+    """Prune the least important heads of a task, and score it before and after.
 
     Args:
         task: as for `head_importance`.
-        examples: labelled examples that decide which heads go.
-        share: how many of its heads, in [0, 1]; the most important one of every block stays.
-        measured_on: labelled examples to score; None for those that decide, which are a little too kind.
-        batch_size: rows of a batch.
-        progress: called with the number of finished batches of the importances and of all of them.
+        examples: labelled examples to compute importances on.
+        share: fraction of its heads to prune, in [0, 1]; the most important head of every block is kept.
+        measured_on: labelled examples to score on; None for `examples`, whose scores are slightly optimistic.
+        batch_size: rows per batch.
+        progress: called with the number of finished batches of the importances and the total.
 
     Returns:
         A `PrunedTask`.

@@ -1,4 +1,4 @@
-"""The values of parts of a model for texts, to look at, or to put into the run of another text."""
+"""Record the values of parts of a model for texts, to inspect them or to patch them into the run of another text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Recording:
     """The values of sites for some rows, as float32 arrays."""
 
     values: Mapping[Site, np.ndarray] = field(repr=False)
-    """For every site `(rows, length, width of the site)`; of a mean `(1, 1, width of the site)`."""
+    """For every site `(rows, length, width of the site)`; for a mean `(1, 1, width of the site)`."""
 
     mask: np.ndarray | None
     """False at padding, `(rows, length)`; None for a mean."""
@@ -34,20 +34,20 @@ class Recording:
             ValueError: it was not recorded.
         """
         if site not in self.values:
-            raise ValueError(f"{site} was not recorded; only {', '.join(map(str, self.values)) or 'nothing'} was.")
+            raise ValueError(f"expected one of the recorded sites, {', '.join(map(str, self.values)) or 'none'}; got {site}.")
         return self.values[site]
 
     def row(self, number: int) -> Self:
         """The recording of one row, from 0."""
         if self.mask is None:
-            raise ValueError("a mean has no rows.")
+            raise ValueError("expected a recording with rows; got a mean, which has none.")
         number = range(len(self.mask))[number]
         rows = slice(number, number + 1)
         values = {site: array[rows] for site, array in self.values.items()}
         return type(self)(values, self.mask[rows], None if self.tokens is None else self.tokens[rows])
 
     def mean(self) -> Self:
-        """The means over all tokens that are not padding, for mean ablation."""
+        """The means over all tokens except padding, for mean ablation."""
         if self.mask is None:
             return self
         means = {site: array[self.mask].mean(0, dtype="float64").astype("float32") for site, array in self.values.items()}
@@ -55,19 +55,19 @@ class Recording:
 
 
 def record(subject: Any, inputs: Any, sites: Sequence[Site]) -> Recording:
-    """Run the encoder as in prediction and keep the values of sites.
+    """Run the encoder as in prediction and record the values of sites.
 
     Args:
         subject: a model with an encoder of this library in it, or a task.
-        inputs: of a task a list of texts, or of pairs of texts, each one row; of a model its inputs `(batch, length)`, as for
+        inputs: for a task a list of texts, or of pairs of texts, each one row; for a model its inputs `(batch, length)`, as for
             `attention_maps`.
-        sites: `Head`, `Neuron`, `Block` and `Position`; of positions, the values of the whole row are kept.
+        sites: `Head`, `Neuron`, `Block` and `Position`; for positions, the values of the whole row are recorded.
 
     Returns:
         A `Recording`. Within `intervene` it has the altered values.
 
     Raises:
-        ValueError: a site is not in the model, or the inputs do not fit.
+        ValueError: a site is not in the model, or the inputs do not suit it.
     """
     encoder = encoder_of(subject)
     ids, tokens = _rows(subject, encoder, inputs)
@@ -93,11 +93,11 @@ def record(subject: Any, inputs: Any, sites: Sequence[Site]) -> Recording:
 
 
 def record_means(subject: Any, inputs: Any, sites: Sequence[Site], batch_size: int = 32) -> Recording:
-    """The means of sites over a data set, for mean ablation, in batches.
+    """The means of sites over a data set, computed in batches, for mean ablation.
 
     Args:
         subject, inputs, sites: as for `record`.
-        batch_size: rows of a batch.
+        batch_size: rows per batch.
 
     Returns:
         A `Recording` of means, as from `Recording.mean`.
@@ -128,7 +128,9 @@ def _rows(subject: Any, encoder: Encoder, inputs: Any) -> tuple[dict[str, np.nda
         return encoder_inputs(encoder, inputs), None
     tokenizer = getattr(subject, "tokenizer", None)
     if tokenizer is None:
-        raise ValueError(f"texts are for a task, which has a tokenizer; {type(subject).__name__} takes arrays of ids.")
+        raise ValueError(
+            f"inputs must be arrays of ids for a {type(subject).__name__}; got texts, which need a task with a tokenizer."
+        )
     pairs = None if isinstance(inputs[0], str) else [second for _, second in inputs]
     texts = inputs if pairs is None else [first for first, _ in inputs]
     length = encoder.host.inputs[0].shape[1]

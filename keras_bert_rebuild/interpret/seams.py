@@ -1,8 +1,7 @@
-"""The places of a live model where values are read and changed. Nothing of it is left behind, and nothing is paid elsewhere.
+"""Hooks to read and change values inside a live model. They leave no trace, and cost nothing when they are not used.
 
-The layers of an encoder have one attribute for it, `edit`. No weight, no row of the graph and no path changes. What backends
-compiled before stays, and is used again afterwards; in between they compile what they need under the changes
-(`models/compiled_functions.py`).
+The layers of an encoder have one attribute for them, `edit`. No weight, row of the graph or path changes. Functions compiled before
+are kept and used again afterwards; under changes, backends compile separate ones (`models/compiled_functions.py`).
 """
 
 import contextlib
@@ -20,19 +19,19 @@ from keras_bert_rebuild.models.encoder_blocks import block_of
 
 
 class Pass(threading.local):
-    """Where a forward pass of this thread is: of a shared block only the order says which one it is."""
+    """The state of a forward pass of this thread; runs of a shared block differ only in their order."""
 
     run = -1
-    """The number of the running block in the order in which blocks run."""
+    """The index of the running block in execution order."""
 
     mask: Any = None
     """The mask of its attention: `(batch, length)`, bool or the numbers of sequences, or None."""
 
     entered: Any = None
-    """What it read, `(batch, length, hidden)`."""
+    """Its input, `(batch, length, hidden)`."""
 
 
-# What is done at a place: a function of values `(batch, length, width)` and of the pass to new values.
+# A change at a place: a function of values `(batch, length, width)` and the pass that returns new values.
 Change = Callable[[Any, Pass], Any]
 
 
@@ -53,13 +52,13 @@ def encoder_of(subject: Any) -> Encoder:
 
 @contextlib.contextmanager
 def changed(subject: Any, encoder: Encoder, changes: Mapping[tuple[str, int], Change]) -> Iterator[None]:
-    """Change values inside a live model, for every way of calling it and any model that shares its layers, in every thread.
+    """Change values inside a live model, for every use of it and of models that share its layers, in every thread.
 
     Args:
         subject: the model or task.
-        encoder: its encoder, as from `encoder_of`.
-        changes: from a kind of place, `HEADS`, `UNITS` or `OUTPUT`, and the number of a block in the order in which they run, to
-            what is done there. Contexts within each other are applied from the outer to the inner one.
+        encoder: its encoder, from `encoder_of`.
+        changes: changes by kind of place, `HEADS`, `UNITS` or `OUTPUT`, and index of a block in execution order. Nested contexts
+            are applied from the outermost to the innermost.
     """
     known, here = [subject, *(getattr(subject, name, None) for name in ("model", "encoder"))], Pass()
     models = [part for model in known if isinstance(model, keras.Model) for part in models_in(model)]
@@ -77,7 +76,7 @@ def _follow(models):
 
 
 def _install(stack, encoder, changes, here):
-    """Replace what the layers of the changed blocks do, and register on the stack how it was."""
+    """Install the changes in the layers of the changed blocks, and push functions that undo them on the stack."""
     numbers = {encoder.blocks[run] for _, run in changes}
     of_runs = {n: [run for run, number in enumerate(encoder.blocks) if number == n] for n in numbers}
 
@@ -98,7 +97,7 @@ def _install(stack, encoder, changes, here):
 
 
 def _last_layer(block):
-    """The layer of a block whose output is that of the block."""
+    """The last layer of a block."""
     if block.convolution is not None:
         return block.convolution.norm
     return block.halves[-1].add if block.order == "pre" else block.halves[-1].norm
@@ -116,7 +115,7 @@ def _at_heads(changes, here, runs):
     at_heads = _at(HEADS, changes, here)
 
     def edit(values, mask):
-        # Of a block with weights of its own there is one; of a shared one it is the next, or the first of a new pass.
+        # A block with its own weights has one run; for a shared block it is the next run, or the first of a new pass.
         here.run = next((run for run in runs if run > here.run), runs[0])
         here.mask = mask
         return at_heads(values, mask)
@@ -126,7 +125,7 @@ def _at_heads(changes, here, runs):
 
 def _noting_input(here):
     def edit(values, summands):
-        here.entered = summands[0]  # the first half adds what it computes to what the block reads
+        here.entered = summands[0]  # the first half adds its result to the input of the block
         return values
 
     return edit
@@ -134,7 +133,7 @@ def _noting_input(here):
 
 @contextlib.contextmanager
 def _edited(layer, edit):
-    """Let a layer change its values, after what it already changes."""
+    """Let a layer change its values, after any changes that it makes already."""
     before = layer.edit
     layer.edit = edit if before is None else lambda values, beside: edit(before(values, beside), beside)
     try:

@@ -1,4 +1,4 @@
-"""The similarity of depths in a terminal."""
+"""The similarity of depths as a table in a terminal."""
 
 import numpy as np
 from rich import box
@@ -7,16 +7,16 @@ from rich.text import Text
 
 from keras_bert_rebuild.interpret.lens_table import spread
 
-# Characters of the names of rows, and of a column.
+# Width in characters of the names of rows, and of a column.
 FIRST, COLUMN = 12, 6
 
 
 def similarity_table(similarity, width=80):
-    """A table of the CKA of all pairs of depths; where it does not fit, of some depths, evenly spread.
+    """A table of the CKA of all pairs of depths; if it does not fit, of some depths, evenly spread.
 
     Args:
         similarity: a `BlockSimilarity`.
-        width: characters of a line.
+        width: characters per line.
     """
     columns = spread(len(similarity.other_depths), max(2, (width - FIRST) // COLUMN))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")

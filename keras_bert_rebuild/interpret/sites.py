@@ -1,4 +1,4 @@
-"""The parts of a block that can be switched off or replaced: heads, units of the feed-forward half, the block, positions."""
+"""The parts of a block that can be switched off or replaced: heads, units of the feed-forward network, the block, positions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ import numpy as np
 
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder, heads_present
 
-# Where the values of a site are: what attention reads at its output projection, what the feed-forward half reads there, and what a
-# block hands on.
+# The values that a site is a part of: the inputs of the output projections of attention and of the feed-forward network, and the
+# output of a block.
 HEADS, UNITS, OUTPUT = "heads", "units", "output"
 
 
 def numbers_of(values: Any) -> tuple[int, ...]:
-    """One number or several as a tuple."""
+    """A number or several numbers as a tuple."""
     return tuple(int(value) for value in (values if isinstance(values, Iterable) else [values]))
 
 
 @dataclass(frozen=True)
 class Head:
-    """What an attention head of a block gives to the output projection, `(batch, length, width of a head)`.
+    """The output of an attention head before the output projection, `(batch, length, width of a head)`.
 
-    Blocks and heads are counted from 0, as in `attention_maps`; a pruned model counts the heads that it had before.
+    Blocks and heads are counted from 0, as in `attention_maps`; a pruned model keeps the numbers of the unpruned one.
     """
 
     block: int
@@ -36,11 +36,11 @@ class Head:
 
 @dataclass(frozen=True)
 class Neuron:
-    """Units of the feed-forward half of a block after activation, and gate if there is one, `(batch, length, units)`."""
+    """Units of the feed-forward network of a block, after activation and gate (if any), `(batch, length, units)`."""
 
     block: int
     units: int | tuple[int, ...]
-    """One number, or several, from 0."""
+    """One index or several, from 0."""
 
     positions: tuple[int, ...] | None = None
     """See `Head`."""
@@ -52,18 +52,18 @@ class Neuron:
 
 @dataclass(frozen=True)
 class Block:
-    """What a block hands on, `(batch, length, hidden)`. Switched off, it hands on what it reads: it is skipped."""
+    """The output of a block, `(batch, length, hidden)`. If switched off, the block is skipped and returns its input."""
 
     block: int
 
 
 @dataclass(frozen=True)
 class Position:
-    """What a block hands on at some tokens of a row, `(batch, length, hidden)`. Switched off, these vectors are 0."""
+    """The output of a block at some tokens of a row, `(batch, length, hidden)`. If switched off, these vectors are 0."""
 
     block: int
     positions: int | tuple[int, ...]
-    """One number, or several, from 0. In windows of a long text and in packed rows they count within every window and text."""
+    """One position or several, from 0, counted within every window of a long text and every text of a packed row."""
 
     def __post_init__(self) -> None:
         _settle_positions(self)
@@ -73,43 +73,43 @@ Site: TypeAlias = Head | Neuron | Block | Position
 
 
 def _settle_positions(site: Any) -> None:
-    """Make a tuple of the positions of a site, and refuse negative ones: what is last differs between the rows of a batch."""
+    """Convert the positions of a site to a tuple, and refuse negative ones, since the rows of a batch have different lengths."""
     if site.positions is None:
         return
     positions = numbers_of(site.positions)
     if not positions or min(positions) < 0:
-        raise ValueError(f"positions must be numbers from 0, at least one; got {site.positions!r:.80}.")
+        raise ValueError(f"positions must be one or more numbers of at least 0; got {site.positions!r:.80}.")
     object.__setattr__(site, "positions", positions)
 
 
 class Found(NamedTuple):
-    """A site in a model."""
+    """The location of a site in a model."""
 
     kind: str
     """`HEADS`, `UNITS` or `OUTPUT`."""
 
     run: int
-    """The number of the block in the order in which blocks run, from 0; a shared one has several."""
+    """The index of the block in execution order, from 0; a shared block has several."""
 
     columns: np.ndarray
-    """Where the values of the site are among all that are there."""
+    """The columns of the site among all values at its place."""
 
     width: int
-    """How many those are."""
+    """The number of values at its place."""
 
     positions: tuple[int, ...] | None
     """See `Head`."""
 
 
 def found_in(encoder: Encoder, site: Site) -> Found:
-    """Where a site is in a model.
+    """The location of a site in a model.
 
     Args:
-        encoder: as from `find_encoder`.
+        encoder: the result of `find_encoder`.
         site: a `Head`, `Neuron`, `Block` or `Position`.
 
     Raises:
-        ValueError: it is none of these, or the model does not have it.
+        ValueError: the site is none of these, or does not exist in the model.
     """
     if not isinstance(site, (Head, Neuron, Block, Position)):
         raise ValueError(f"a site must be a Head, Neuron, Block or Position; got {site!r:.80}.")

@@ -1,4 +1,4 @@
-"""What is attributed: one number that a task gives for texts, as a function of the vectors of their tokens."""
+"""The subject of an attribution: one output of a task for texts, as a function of the token vectors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ BASELINES = ("mask", "pad", "zero")
 
 @dataclass(frozen=True)
 class Subject:
-    """One number that a model gives for the texts of a user, and the rows that it reads for it."""
+    """One output of a model for the user's texts, and the rows that the model reads."""
 
     tokens: LocatedTokens
-    """The tokens of the rows, and the words they are from."""
+    """The tokens of the rows, and the words they belong to."""
 
     model: keras.Model
     """The model whose graph is read; `find_encoder` finds its encoder."""
@@ -32,13 +32,13 @@ class Subject:
     """Its inputs by name, `(rows, length)`, padded to one length."""
 
     value: Callable[[Any], Any]
-    """From its outputs `(copies, rows, ...)` to the number of each copy, `(copies,)`; made of `keras.ops`."""
+    """A function, written in `keras.ops`, from its outputs `(copies, rows, ...)` to one number per copy, `(copies,)`."""
 
     target: str
-    """The number in words, such as "logit of positive"."""
+    """A description of the number, such as "logit of positive"."""
 
     reads: np.ndarray
-    """How much of the number is read at each token of the last block, `(rows, length)`, sums to 1; for methods of attention."""
+    """The weight of each token of the last block in the number, `(rows, length)`, with a sum of 1; for attention methods."""
 
     outputs: Any = None
     """Symbolic tensors of the model's graph that `value` takes; None for the outputs of the model."""
@@ -48,11 +48,11 @@ def padded_inputs(model: keras.Model, ids: Any, segments: Any, pad_id: int, max_
     """The inputs of a model for rows of tokens, by name, padded to one of the lengths that predictions are padded to.
 
     Args:
-        model: whose inputs they are.
+        model: the model.
         ids, segments: lists of rows.
         pad_id: the id of padding.
         max_len: maximum number of tokens in a row.
-        **given: rows of further inputs, or of `Input-Mask`, by name with `_` for `-`; padded with 0.
+        **given: rows of further inputs, such as `Input-Mask`, by name with `_` for `-`; padded with 0.
     """
     names = [tensor.name for tensor in model.inputs]
     masked = [np.zeros(len(row), "int32") for row in ids]
@@ -69,9 +69,9 @@ class SubjectFunction:
 
     Args:
         subject: the subject.
-        tokenizer: of the task.
-        baseline: what stands for a token that is absent: the vector of the tokenizer's "mask" or "pad", or "zero".
-        batch_size: rows of a batch.
+        tokenizer: the tokenizer of the task.
+        baseline: the replacement of an absent token: the vector of the tokenizer's "mask" or "pad", or "zero".
+        batch_size: rows per batch.
 
     Raises:
         ValueError: the baseline is unknown, or the tokenizer has no such token.
@@ -103,15 +103,15 @@ class SubjectFunction:
         """The number for many variants of the vectors, float64 `(count,)`.
 
         Args:
-            count: how many variants there are.
-            vectors_of: from a slice of their numbers to their vectors `(variants, rows, length, width)`.
+            count: number of variants.
+            vectors_of: a function from a slice of variants to their vectors `(variants, rows, length, width)`.
         """
         answer = lambda vectors: self.subject.value(self.graph(vectors, self.subject.inputs))  # noqa: E731
         found = [without_history(answer, ops.convert_to_tensor(vectors)) for vectors in self._chunks(count, vectors_of)]
         return np.concatenate([ops.convert_to_numpy(values) for values in found]).astype("float64")[:count]
 
     def values_and_gradients(self, count: int, vectors_of: Callable[[slice], np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """As `values`, and for every variant the gradient by its vectors, `(rows, length, width)`."""
+        """As `values`, plus the gradients with respect to the vectors, `(rows, length, width)` for every variant."""
 
         def summed(vectors):
             values = self.subject.value(self.graph(vectors, self.subject.inputs))
@@ -129,17 +129,17 @@ class SubjectFunction:
         return float(self.values(1, lambda _: vectors[None])[0])
 
     def with_words(self, present: np.ndarray) -> np.ndarray:
-        """The vectors with only some words, the others replaced by the baseline: `(variants, rows, length, width)`.
+        """The vectors with some words replaced by the baseline: `(variants, rows, length, width)`.
 
         Args:
-            present: whether each word is there, bool `(variants, words)`.
+            present: whether each word is kept, bool `(variants, words)`.
         """
-        # A column more, for tokens of no word: their number -1 finds it.
+        # One more column for tokens outside words, whose index -1 selects it.
         stays = np.concatenate([present, np.ones((len(present), 1), bool)], axis=1)[:, self.words]
         return np.where(stays[..., None], self.vectors, self.absent)
 
     def _chunks(self, count, vectors_of):
-        """The vectors of batches; where every shape is compiled, the last is filled up to a power of two."""
+        """The vectors in batches; if every shape is compiled, the last batch is padded to a power of two."""
         for first in range(0, count, self.copies):
             vectors = np.asarray(vectors_of(slice(first, min(first + self.copies, count))), "float32")
             yield vectors[filled_up(len(vectors), self.copies)] if traits.compiles_each_shape() else vectors

@@ -1,4 +1,4 @@
-"""An attribution in a terminal: its words on a coloured ground, and the strongest ones as a table, which needs no colours."""
+"""An attribution in a terminal: words with a coloured background, and the strongest ones as a table, which needs no colours."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from keras_bert_rebuild.files.printable import printable, printable_lines
 from keras_bert_rebuild.interpret.attribution import Attribution
 from keras_bert_rebuild.interpret.word_colours import LEVELS, described, levels, name_of_text, pieces_of_text
 
-# The ground of the strongest words, for and against, and the ink on it: two hues that people with any colour vision tell apart.
+# Background of the strongest words, for and against, and text colours: two hues that are distinguishable with any colour vision.
 FOR, AGAINST = (43, 111, 208), (205, 98, 12)
 WHITE, BLACK = "rgb(255,255,255)", "rgb(0,0,0)"
 
@@ -19,10 +19,10 @@ def print_attribution(console: Console, attribution: Attribution, top: int = 12,
     """Print an attribution.
 
     Args:
-        console: where to; without colours, as in a pipe or with NO_COLOR, the table says what the colours would.
+        console: the console; without colours, as in a pipe or with NO_COLOR, the table has the same information.
         attribution: the attribution.
-        top: words of the table, the strongest first.
-        bar: characters of the longest bar.
+        top: number of words in the table, strongest first.
+        bar: length of the longest bar in characters.
     """
     first, *others = (printable(line) for line in described(attribution))
     console.print(Text(first, "bold"), soft_wrap=True)
@@ -45,11 +45,11 @@ def print_attribution(console: Console, attribution: Attribution, top: int = 12,
 
 
 def style_of(level: int) -> str | None:
-    """The style of a word of a level, see `word_colours.levels`; None for a word that carries nothing."""
+    """The style of a word of a level, see `word_colours.levels`; None for level 0."""
     if level == 0:
         return None
     share = 0.25 + 0.75 * abs(level) / LEVELS
-    # Towards the grey that is between the grounds of light and of dark terminals.
+    # Fades to the grey between the backgrounds of light and dark terminals.
     ground = tuple(round(share * colour + (1 - share) * 200) for colour in (FOR if level > 0 else AGAINST))
     luminance = sum(weight * colour for weight, colour in zip((0.299, 0.587, 0.114), ground, strict=True))
     return f"{BLACK if luminance > 140 else WHITE} on rgb({','.join(map(str, ground))})"

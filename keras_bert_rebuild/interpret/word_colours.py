@@ -1,16 +1,16 @@
-"""How strongly words are coloured, and what is said beside them: the same in a terminal and on a page."""
+"""The colour levels of words and their captions, the same in a terminal and on a page."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keras_bert_rebuild.interpret.methods import METHODS
 
-# Steps of a tint, for and against.
+# Number of tint levels, for and against.
 LEVELS = 10
 
 
 def levels(scores: Sequence[float]) -> list[int]:
-    """For every score a level from −`LEVELS` to `LEVELS`, in proportion to the greatest of them; 0 where all are 0.
+    """For every score a level from −`LEVELS` to `LEVELS`, in proportion to the largest; 0 if all are 0.
 
     Example:
 
@@ -22,11 +22,11 @@ def levels(scores: Sequence[float]) -> list[int]:
 
 
 def pieces_of_text(text: str, words: Sequence[Any]) -> Iterator[tuple[str, int | None]]:
-    """A text in pieces: every word with its number in `words`, and what is between them with None.
+    """A text in pieces: every word with its index in `words`, and the characters between them with None.
 
     Args:
         text: the text.
-        words: those of the text, with `start` and `end`, in order.
+        words: the words of the text in order, with `start` and `end`.
     """
     position = 0
     for number, word in enumerate(words):
@@ -39,7 +39,7 @@ def pieces_of_text(text: str, words: Sequence[Any]) -> Iterator[tuple[str, int |
 
 
 def described(attribution: Any) -> list[str]:
-    """What an attribution is of, a line each: the number, the method, and how far the scores account for the number."""
+    """Captions of an attribution, one per line: the output, the method, and the completeness of the scores."""
     method, settings = METHODS.get(attribution.method), attribution.settings
     title = attribution.method if method is None else method.title
     said = ", ".join(f"{name} {value}" for name, value in settings.items())
@@ -57,5 +57,5 @@ def described(attribution: Any) -> list[str]:
 
 
 def name_of_text(number: int, count: int) -> str:
-    """What a text is called among those that are read together."""
+    """The name of a text among those that are read together."""
     return "text" if count == 1 else f"text {number + 1}"

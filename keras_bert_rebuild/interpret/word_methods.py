@@ -1,4 +1,4 @@
-"""Methods that take words away: leave one out, and Shapley values."""
+"""Methods that remove words: leave-one-out, and Shapley values."""
 
 import math
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import numpy as np
 from keras_bert_rebuild.interpret.method import Method, Scores, spread_over_tokens
 from keras_bert_rebuild.interpret.subject import SubjectFunction
 
-# With more words their sets are too many, and permutations are drawn.
+# With more words there are too many subsets, so permutations are sampled.
 MOST_EXACT = 16
 
 
 @dataclass(frozen=True)
 class LeaveOneOut(Method):
-    """How much the number falls if one word is replaced by the baseline.
+    """How much the output decreases if one word is replaced by the baseline.
 
         score of a word = value(text) − value(text without the word)
 
@@ -34,16 +34,16 @@ class LeaveOneOut(Method):
 
 @dataclass(frozen=True)
 class Shapley(Method):
-    """The mean over all orders of the words of what a word adds to those before it.
+    """The marginal contribution of a word to the words before it, averaged over all orders.
 
         score of a word w = Σ_S |S|! (n − |S| − 1)! / n! · (value(S ∪ {w}) − value(S))
 
-    The scores sum to value(text) − value(baseline). With few words all sets are computed; with more, permutations are drawn, each
-    with its reverse, and the scores have a standard error.
+    The scores sum to value(text) − value(baseline). With few words all subsets are evaluated; with more, permutations are sampled,
+    each with its reverse, and the scores have a standard error.
 
     Args:
-        samples: permutations to draw, an even number.
-        exact_words: up to this many words all of their sets are computed, 2 to that power.
+        samples: number of permutations to sample, an even number.
+        exact_words: maximum number of words for which all subsets are evaluated, 2 to that power.
         seed: seed of the permutations.
 
     Reference: Shapley, 1953; Castro et al., 2009, for the sampling; Mitchell et al., 2022, section 3
@@ -82,7 +82,7 @@ class Shapley(Method):
         words, random = function.word_count, np.random.default_rng(self.seed)
         halves = np.stack([random.permutation(words) for _ in range(self.samples // 2)])
         orders = np.stack([halves, halves[:, ::-1]], axis=1).reshape(-1, words)
-        # Row k of a permutation has its first k words.
+        # Row k of a permutation contains its first k words.
         present = np.zeros((len(orders), words + 1, words), bool)
         for number, order in enumerate(orders):
             for size in range(words):
@@ -97,6 +97,6 @@ class Shapley(Method):
 
 
 def _values(function, present):
-    """The numbers of sets of words, each set computed once, `(sets,)`."""
+    """The outputs for subsets of words, each evaluated once, `(sets,)`."""
     distinct, numbers = np.unique(present, axis=0, return_inverse=True)
     return function.values(len(distinct), lambda part: function.with_words(distinct[part]))[numbers.reshape(-1)]

@@ -240,7 +240,7 @@ MISTAKES = (
     ("answer", {"quantity": "probability"}, "quantity must be logit"),
     ("similarity", {"target": "cat"}, "target must be left out"),
     ("masked word", {"target": "no such words"}, "target must be one token of the vocabulary"),
-    ("masked word", {"at": 3}, "at must be the number of a .MASK."),
+    ("masked word", {"at": 3}, "at must be the index of a .MASK."),
     ("sparse", {"target": "cat"}, "target must be left out for the score of a query and a document"),
 )
 
@@ -256,13 +256,13 @@ def test_texts_that_do_not_fit_a_task_are_refused():
     classifier, *_ = make("classifier")
     for task, texts, pairs, message in (
         (classifier, [], None, "texts"),
-        (classifier, ["a"], ["b", "c"], "pairs must have one for each of the 1 texts; got 2"),
-        (classifier, [""], None, "must have a word to attribute to"),
+        (classifier, ["a"], ["b", "c"], "pairs must have an item for each of the 1 texts; got 2"),
+        (classifier, [""], None, "must have at least one word"),
         (classifier, [3], None, "texts must be strings"),
         (make("similarity")[0], ["a"], None, "give the second as a pair; got 1 text"),
-        (make("choice")[0], ["a"], None, "got a prompt alone"),
+        (make("choice")[0], ["a"], None, "got only a prompt"),
         (make("masked word")[0], ["no mask"], None, "the text must have a .MASK."),
-        (object(), ["a"], None, "attribute knows the tasks"),
+        (object(), ["a"], None, "attribute accepts tasks of"),
     ):
         with pytest.raises(ValueError, match=message):
             attribute(task, texts, pairs)

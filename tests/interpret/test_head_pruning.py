@@ -105,10 +105,10 @@ def test_what_is_not_of_the_heads_stays_and_vocabularies_can_still_be_changed():
 @pytest.mark.parametrize(
     ("heads", "words"),
     [
-        ({2: [0]}, "must name blocks from 0 to 1; got 2"),
-        ({0: [4]}, r"must name heads from 0 to 3; got \[4\]"),
-        ({0: [0, 1, 2, 3]}, "must leave every block a head; of block 0 all are named"),
-        ({0: [1.5]}, "must map numbers of blocks to lists of heads"),
+        ({2: [0]}, "must have blocks from 0 to 1; got 2"),
+        ({0: [4]}, r"must have heads from 0 to 3; got \[4\]"),
+        ({0: [0, 1, 2, 3]}, "must leave every block at least one head; got all heads of block 0"),
+        ({0: [1.5]}, "must map block numbers to lists of heads"),
     ],
 )
 def test_heads_that_are_not_there_are_refused(heads, words):
@@ -120,7 +120,7 @@ def test_families_of_other_attention_are_refused():
     config = ModernBertConfig(
         vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, pad_token_id=0
     )
-    with pytest.raises(ValueError, match="pruned_heads are for families with the attention of BERT; got modernbert"):
+    with pytest.raises(ValueError, match="must be empty except for families with BERT's attention; the family is modernbert"):
         prune_heads(build_model(config), {0: [1]})
 
 

@@ -224,7 +224,7 @@ def test_a_shorter_recording_leaves_the_tokens_after_it():
 def test_what_is_not_there_is_refused_in_a_sentence(interventions, words):
     with pytest.raises(ValueError, match=words), intervene(small_encoder(()), interventions):
         pass
-    with pytest.raises(ValueError, match="positions must be numbers from 0"):
+    with pytest.raises(ValueError, match="positions must be one or more numbers of at least 0"):
         Position(0, -1)
 
 
@@ -232,9 +232,9 @@ def test_what_is_not_there_is_refused_in_a_sentence(interventions, words):
 def test_several_recorded_rows_are_for_a_batch_of_as_many_and_not_for_a_task(classifier):
     model = classifier.model
     both = record(classifier, ["the cat sat", "a dog"], [Block(0), Head(1, 1)])
-    with pytest.raises(ValueError, match="a task orders its rows itself"), intervene(classifier, {Block(0): both}):
+    with pytest.raises(ValueError, match="a task needs the values of a single text"), intervene(classifier, {Block(0): both}):
         pass
     with intervene(model, {Block(0): both}), pytest.raises(ValueError, match="a batch must have 2 rows; got 3 rows"):
         asked(model, np.repeat(IDS[:1], 3, axis=0))
-    with pytest.raises(ValueError, match="was not recorded"), intervene(model, {Block(1): both}):
+    with pytest.raises(ValueError, match="expected one of the recorded sites"), intervene(model, {Block(1): both}):
         pass

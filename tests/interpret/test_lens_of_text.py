@@ -139,10 +139,10 @@ def test_the_depth_from_which_an_answer_stays_is_found():
     [
         (["pooler"], {}, "the model must have an MLM head; its outputs are Encoder-2-FeedForward-Norm, NSP-Dense"),
         (["mlm"], {"truth": "the cat sat"}, "truth must be the text with a token for every mask, 9 tokens; it has 5"),
-        (["mlm"], {"truth": "the cat sat on the dog ."}, "of which some differ outside of the masks"),
+        (["mlm"], {"truth": "the cat sat on the dog ."}, "of which some differ outside the masks"),
         (["mlm"], {"top_k": 0}, "top_k must be at least 1; got 0"),
         (["mlm"], {"text": 5}, "text must be a string; got 5"),
-        (["mlm"], {"text": "the " * 50}, "a text may have 40 tokens, the maximum of the model; got 52"),
+        (["mlm"], {"text": "the " * 50}, "a text must have at most 40 tokens, as the model allows; got 52"),
         (["mlm"], {"tokenizer": Tokenizer({"[CLS]": 0, "[SEP]": 1, "[UNK]": 2})}, "tokenizer must be one of this library"),
     ],
 )

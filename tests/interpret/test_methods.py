@@ -186,7 +186,7 @@ def test_unknown_methods_and_settings_are_refused():
         (("integrated_gradient",), {}, "did you mean integrated_gradients"),
         (("shapley",), {"steps": 3}, "has the settings samples, exact_words, seed; got steps"),
         (("rollout",), {"steps": 3}, "has no settings"),
-        ((METHODS["shapley"](),), {"samples": 3}, "belong into the method's own object"),
+        ((METHODS["shapley"](),), {"samples": 3}, "must be set in the object"),
     ):
         with pytest.raises(ValueError, match=message):
             method_of(*arguments, **options)

@@ -109,7 +109,10 @@ def test_a_sample_keeps_the_order_and_depends_on_the_seed_alone():
         ([ClassifiedText("cat", label="a"), TaggedWords(("cat",), ("N",))], "got ClassifiedText, TaggedWords"),
         ([ClassifiedText("cat", label=("a", "b"))], "probing needs one label for every text"),
         ([ClassifiedText("cat")], "got None in an example"),
-        ([ClassifiedText("cat", label="a"), ClassifiedText("dog", "cat", label="b")], "all examples must be pairs, or none"),
+        (
+            [ClassifiedText("cat", label="a"), ClassifiedText("dog", "cat", label="b")],
+            "examples must all be pairs or all be single texts",
+        ),
         ([ClassifiedText("cat", label="a"), ClassifiedText("dog", label="a")], "at least two different labels; they have"),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_recording_within_an_intervention_has_the_altered_values():
 @pytest.mark.parametrize(
     ("subject", "inputs", "words"),
     [
-        (small_encoder, TEXTS, "texts are for a task"),
+        (small_encoder, TEXTS, "inputs must be arrays of ids"),
         (lambda heads: "bert", TEXTS, "expected a model or a task"),
         (small_encoder, [np.zeros((1, 4))], "expected 2 inputs"),
     ],
@@ -77,7 +77,7 @@ def test_what_cannot_be_recorded_is_refused(subject, inputs, words):
     with pytest.raises(ValueError, match=words):
         record(subject(()), inputs, [Block(0)])
     recording = record(small_encoder(()), [np.array([[2, 3]]), np.zeros((1, 2), int)], [Block(0)])
-    with pytest.raises(ValueError, match="was not recorded"):
+    with pytest.raises(ValueError, match="expected one of the recorded sites"):
         recording.of(Block(1))
-    with pytest.raises(ValueError, match="a mean has no rows"):
+    with pytest.raises(ValueError, match="got a mean, which has none"):
         recording.mean().row(0)

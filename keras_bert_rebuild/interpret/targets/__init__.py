@@ -1,1 +1,1 @@
-"""What is attributed for each task: a file for tasks with an answer for a text, for words in it, and for vectors of texts."""
+"""The outputs that are attributed for each task: a file each for tasks on texts, on words, and on vectors of texts."""

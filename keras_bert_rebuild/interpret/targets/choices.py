@@ -1,9 +1,9 @@
-"""What was asked for, checked: the quantity, a label, a word of a text."""
+"""Checks of the user's choices: the quantity, a label, a word of a text."""
 
 from collections.abc import Sequence
 from typing import Any
 
-# A logit is what the last layer adds up; a probability is what it is turned into, together with all other logits.
+# The quantities: the logit of the target, or its probability after the softmax or sigmoid.
 QUANTITIES = ("logit", "probability")
 
 
@@ -11,7 +11,7 @@ def label_index(target: Any, labels: Sequence[str], what: str = "target") -> int
     """The index of a label by its name.
 
     Raises:
-        ValueError: it is not one of the labels.
+        ValueError: there is no such label.
     """
     if target not in labels:
         shown = ", ".join(map(str, labels[:10])) + ", ..." * (len(labels) > 10)
@@ -20,7 +20,7 @@ def label_index(target: Any, labels: Sequence[str], what: str = "target") -> int
 
 
 def word_index(at: Any, texts: Sequence[str], word_spans: Sequence[tuple[int, int, int]]) -> int:
-    """The number of a word: given by its number, from 0, or as it is spelled, where it is first.
+    """The index of a word, given as an index from 0, or by its spelling, for the first occurrence.
 
     Raises:
         ValueError: there is no such word.
@@ -29,15 +29,15 @@ def word_index(at: Any, texts: Sequence[str], word_spans: Sequence[tuple[int, in
     if isinstance(at, int) and not isinstance(at, bool) and 0 <= at < len(spelled):
         return at
     if at not in spelled:
-        raise ValueError(f"at must be a word of the text or its number from 0 to {len(spelled) - 1}; got {at!r:.80}.")
+        raise ValueError(f"at must be a word of the text or its index, from 0 to {len(spelled) - 1}; got {at!r:.80}.")
     return spelled.index(at)
 
 
 def one_text(texts: Sequence[str], name: str) -> str:
-    """The text of a task that reads one.
+    """The text of a task on single texts.
 
     Raises:
-        ValueError: there is a second one.
+        ValueError: there is a second text.
     """
     if len(texts) != 1:
         raise ValueError(f"{name} reads one text; got {len(texts)}.")
@@ -45,10 +45,10 @@ def one_text(texts: Sequence[str], name: str) -> str:
 
 
 def two_texts(texts: Sequence[str], name: str, meant: str) -> tuple[str, str]:
-    """The texts of a task that reads two.
+    """The texts of a task on pairs.
 
     Raises:
-        ValueError: there are more or fewer.
+        ValueError: there are more or fewer than two texts.
     """
     if len(texts) != 2:
         raise ValueError(f"{name} reads {meant}: give the second as a pair; got {len(texts)} text{'s' * (len(texts) != 1)}.")
@@ -56,12 +56,12 @@ def two_texts(texts: Sequence[str], name: str, meant: str) -> tuple[str, str]:
 
 
 def no_probability(quantity: str, name: str) -> None:
-    """Raise a ValueError if a probability is asked for where there is none."""
+    """Refuse the quantity "probability" for a task without probabilities."""
     if quantity == "probability":
-        raise ValueError(f"quantity must be logit for {name}, whose answer is no probability; got {quantity!r}.")
+        raise ValueError(f"quantity must be logit for {name}, which has no probability; got {quantity!r}.")
 
 
 def nothing(value: Any, name: str, task: str, has: str) -> None:
-    """Raise a ValueError for an option that a task does not have."""
+    """Refuse an option that a task does not have."""
     if value is not None:
         raise ValueError(f"{name} must be left out for {task}, which has {has}; got {value!r:.80}.")

@@ -1,4 +1,4 @@
-"""Tasks with one answer for a text or a pair: labels, a number, a score, a choice, whether a sentence follows."""
+"""Tasks with one output for a text or a pair: labels, a number, a score, a choice, next sentence."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from keras_bert_rebuild.interpret.targets.choices import label_index, no_probabi
 
 
 def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """A label's logit, the mean over windows as the task takes it, or its probability; the number of a regression."""
+    """A label's logit, averaged over windows as in the task, or its probability; the number of a regression."""
     nothing(at, "at", "a classifier", "one answer for a text")
     if len(texts) > 2:
         raise ValueError(f"a classifier reads a text or a pair of texts; got {len(texts)} texts.")
@@ -39,7 +39,7 @@ def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quant
 
 
 def of_reranker(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """The score of a text for a query, before the activation as a logit, the maximum over its windows."""
+    """The score of a text for a query, or as a logit before the activation; the maximum over its windows."""
     nothing(target, "target", "a reranker", "one score")
     nothing(at, "at", "a reranker", "one score")
     query, text = two_texts(texts, "a reranker", "a query and a text")
@@ -58,10 +58,10 @@ def of_reranker(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantit
 
 
 def of_choice(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """The logit of a choice, given by its number or its text; its probability is among all choices."""
+    """The logit of a choice, given by its index or its text; or its probability among all choices."""
     nothing(at, "at", "multiple choice", "one answer for a prompt")
     if len(texts) < 2:
-        raise ValueError("multiple choice reads a prompt and its choices: give them as pairs; got a prompt alone.")
+        raise ValueError("multiple choice reads a prompt and its choices: pass the choices as pairs; got only a prompt.")
     prompt, choices = texts[0], texts[1:]
     question = ChoiceQuestion(prompt, choices)
     windows = task.encode([question]).windows
@@ -81,7 +81,7 @@ def of_choice(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity:
 
 
 def of_next_sentence(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """That the second text follows the first: its probability, or as a logit the logarithm of its odds."""
+    """The probability that the second text follows the first, or as a logit its log odds."""
     nothing(target, "target", "the next sentence", "one answer for a pair")
     nothing(at, "at", "the next sentence", "one answer for a pair")
     first, second = two_texts(texts, "the next sentence", "two texts")
@@ -104,13 +104,13 @@ def _subject(task, windows, owners, texts, value, name, shares, before=None):
 
 
 def _shares(windows):
-    """How much each window counts in the mean over windows, which is weighted by their tokens."""
+    """The weight of each window in the mean over windows, by its number of tokens."""
     sizes = np.array([len(ids) for ids in windows.ids], "float64")
     return (sizes / sizes.sum()).astype("float32")
 
 
 def _reads(task, windows, shape):
-    """Where the head of a task reads the last block, `(rows, length)`, each row with the sum 1."""
+    """The tokens of the last block that the head of a task reads, as weights `(rows, length)`; each row sums to 1."""
     head = "nsp" if not hasattr(task, "heads") else task.heads[0]
     layers = task.model.config.encoder().heads[head].reads
     reads = np.zeros(shape, "float32")

@@ -1,4 +1,4 @@
-"""Tasks that compare vectors of texts: the similarity of sentences, sparse vectors, and the vectors of tokens."""
+"""Tasks that compare vectors of texts: sentence similarity, sparse vectors, and vectors of tokens."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from keras_bert_rebuild.tasks.embedding_stream import prompt_tokens
 from keras_bert_rebuild.tasks.marked_rows import MarkedRows
 from keras_bert_rebuild.tasks.text_rows import Windows
 
-# The least length that a vector is divided by.
+# The minimum length that a vector is divided by.
 TINY = 1e-12
 
 
@@ -43,7 +43,7 @@ def of_similarity(task: Any, texts: tuple[str, ...], target: Any, at: Any, quant
 
 
 def of_sparse(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """The score of a document for a query; of one text, as a document, the weight of a word of the vocabulary in its vector."""
+    """The score of a document for a query; for a single text, as a document, the weight of a word in its vector."""
     no_probability(quantity, "a sparse vector")
     nothing(at, "at", "a sparse vector", "one vector for a text")
     if len(texts) > 2:
@@ -56,7 +56,7 @@ def of_sparse(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity:
     elif target is None:
         (vector,) = task(list(texts), "document")
         if not len(vector[0]):
-            raise ValueError("target must be a word: the vector of the text has none above 0 to choose from.")
+            raise ValueError("target must be given: the vector of the text has no weight above 0.")
         index = int(vector[0][np.argmax(vector[1])])
     else:
         index = vocabulary_index(target, task.tokenizer)
@@ -110,7 +110,7 @@ def _marked_windows(tokenizer, sides, rows, texts):
     for side, row, text in zip(sides, rows, texts, strict=True):
         plain = tokenizer.encode_batch([side.prompt + text], max_len=side.length - len(side.marker), return_offsets=True)
         begin = 0 if tokenizer.cls_last else 1
-        # The marker comes after the class token, the masks of the expansion at the end.
+        # The marker comes after the class token, the expansion masks at the end.
         places = [i if i < begin else i + len(side.marker) for i in range(len(plain.ids[0]))]
         offsets, words = np.zeros((len(row.ids), 2), "int64"), np.full(len(row.ids), -1, "int64")
         offsets[places], words[places] = plain.offsets[0], plain.word_ids[0]
@@ -124,14 +124,14 @@ def _marked_windows(tokenizer, sides, rows, texts):
 
 
 def _means(windows, texts):
-    """The weights of the windows of each text in its mean, `(texts, rows)`."""
+    """The weights of the windows of each text in the mean, `(texts, rows)`."""
     sizes = np.array([len(ids) for ids in windows.ids], "float64")
     of_text = (windows.examples == np.arange(texts)[:, None]) * sizes
     return (of_text / of_text.sum(1, keepdims=True)).astype("float32")
 
 
 def _evenly(windows, inputs, shares):
-    """Every token of a row read alike, `(rows, length)`, each row with its share."""
+    """Equal weights for all tokens of a row, `(rows, length)`; each row sums to its share."""
     reads = np.zeros(inputs["Input-Token"].shape, "float32")
     for row, ids in enumerate(windows.ids):
         reads[row, : len(ids)] = shares[row] / len(ids)
@@ -143,7 +143,7 @@ def _unit(vectors):
 
 
 def _strongest(weights, count):
-    """The weights with only the `count` strongest words left, None for all."""
+    """The `count` largest weights, the others set to 0; None for all."""
     if count is None or count >= weights.shape[-1]:
         return weights
     least = ops.stop_gradient(ops.top_k(weights, count)[0][..., -1:])

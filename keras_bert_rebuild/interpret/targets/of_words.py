@@ -1,4 +1,4 @@
-"""Tasks with answers for words: the tag of a word, the span of an answer, a masked word."""
+"""Tasks with outputs for words: the tag of a word, the span of an answer, a masked word."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 
 
 def of_token_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """The tag of a word, in the window that shows the most context around it; before any conditional random field."""
+    """The tag of a word, in the window with the most context around it; before any conditional random field."""
     text = one_text(texts, "a token classifier")
     windows = task.encode([TaggedText(text)]).windows
     tokens = located_tokens(windows, [(0,)] * len(windows.ids), texts)
@@ -30,12 +30,12 @@ def of_token_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any,
     if not logits:
         raise ValueError("the text must have a word to tag; it has none.")
     inside = [i for i, label in enumerate(task.labels) if label != OUTSIDE]
-    if at is None:  # the word that is an entity most clearly
+    if at is None:  # the word with the most confident entity tag
         word = max(logits, key=lambda i: _probabilities(logits[i][2])[inside].sum())
     else:
         word = word_index(at, texts, tokens.word_spans)
         if word not in logits:
-            raise ValueError(f"at must be a word that the model has tokens of; got {at!r:.80}.")
+            raise ValueError(f"at must be a word that the tokenizer keeps; got {at!r:.80}.")
     row, position, answer = logits[word]
     if target is None:
         index = int(np.argmax(answer)) if at is not None else inside[int(np.argmax(answer[inside]))]
@@ -55,7 +55,7 @@ def of_token_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any,
 
 
 def of_question(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """The score of a span of the text, the logits of its first and last token; the maximum over the windows that show it."""
+    """The score of a span of the text, the sum of the logits of its first and last token; the maximum over its windows."""
     nothing(at, "at", "a question answerer", "one answer for a question")
     no_probability(quantity, "the score of a span")
     question, context = two_texts(texts, "a question answerer", "a question and a text with its answer")
@@ -68,7 +68,7 @@ def of_question(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantit
     elif target in context and target:
         start, end = context.index(target), context.index(target) + len(target)
     else:
-        raise ValueError(f"target must be a part of the text, as it is spelled there; got {target!r:.80}.")
+        raise ValueError(f"target must be a part of the text, with the same spelling; got {target!r:.80}.")
     found = [span_of_tokens(windows.offsets[row], windows.sides[row] == 1, start, end) for row in range(len(windows.ids))]
     spans = [(row, *span) for row, span in enumerate(found) if span is not None]
     if not spans:
@@ -89,7 +89,7 @@ def of_question(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantit
 
 
 def of_masked_word(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """A word of the vocabulary in place of a mask, the first one or number `at`, in the window with the most context."""
+    """A word of the vocabulary in place of a mask, the first or that with index `at`, in the window with the most context."""
     text, tokenizer, model = one_text(texts, "fill_mask"), task.tokenizer, task.model
     stride = task.max_len // 4 if task.max_len > 8 else 0
     windows = encode_windows(tokenizer, [text], max_len=task.max_len, stride=stride, special_tokens_in_text=True)
@@ -102,10 +102,10 @@ def of_masked_word(task: Any, texts: tuple[str, ...], target: Any, at: Any, quan
         raise ValueError(f"the text must have a {task.mask}; got {text!r:.80}.")
     number = 0 if at is None else at
     if isinstance(number, bool) or number not in range(len(masks)):
-        raise ValueError(f"at must be the number of a {task.mask}, from 0 to {len(masks) - 1}; got {at!r:.80}.")
+        raise ValueError(f"at must be the index of a {task.mask}, from 0 to {len(masks) - 1}; got {at!r:.80}.")
     row, position = masks[number]
     inputs = padded_inputs(model, windows.ids, windows.segments, tokenizer.pad_id, task.max_len)
-    # Only the logits of one position: those of all are the vocabulary times the length.
+    # Only the logits of one position, since those of all positions are large.
     similarity = model.get_layer("MLM-Sim")
     features = similarity.input[0]
 
@@ -134,7 +134,7 @@ def vocabulary_index(target: Any, tokenizer: Any) -> int:
     """The id of a word of the vocabulary, given as a token or as a text of one token.
 
     Raises:
-        ValueError: it is more than one token, or none of the vocabulary.
+        ValueError: it is not exactly one token of the vocabulary.
     """
     if target in tokenizer.vocabulary:
         return int(tokenizer.vocabulary[target])

@@ -1,4 +1,4 @@
-"""The tasks that can be attributed, and what is attributed for each."""
+"""The tasks that can be attributed, and the output of each."""
 
 import importlib
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from keras_bert_rebuild.interpret.subject import Subject
 from keras_bert_rebuild.interpret.targets.choices import QUANTITIES
 
-# Kind of a task, its module here and the function from the task, texts, target, place and quantity to the `Subject`.
+# Kind of a task, its module here and the function from task, texts, target, word and quantity to the `Subject`.
 TARGETS = {
     "classification": ("of_texts", "of_classifier"),
     "reranking": ("of_texts", "of_reranker"),
@@ -22,20 +22,20 @@ TARGETS = {
 
 
 def subject_of(task: Any, texts: tuple[str, ...], target: Any = None, at: Any = None, quantity: str = "logit") -> Subject:
-    """What a task says of texts as a `Subject`.
+    """The `Subject` for an output of a task for texts.
 
     Args:
-        task: a task, whose kind is in `TARGETS`.
-        texts: the text, or the texts that it reads together.
+        task: a task whose kind is in `TARGETS`.
+        texts: the text, or the texts that are read together.
         target, at, quantity: as for `attribute`.
 
     Raises:
-        ValueError: the task cannot be attributed, or a text or an option does not fit it.
+        ValueError: the task cannot be attributed, or a text or an option does not suit it.
     """
     kind = getattr(task, "kind", None)
     if kind not in TARGETS:
         known = ", ".join(TARGETS)
-        raise ValueError(f"attribute knows the tasks {known}; got {type(task).__name__}{f' of kind {kind}' * (kind is not None)}.")
+        raise ValueError(f"attribute accepts tasks of {known}; got {type(task).__name__}{f' of kind {kind}' * (kind is not None)}.")
     if quantity not in QUANTITIES:
         raise ValueError(f"quantity must be {' or '.join(QUANTITIES)}; got {quantity!r}.")
     for text in texts:
