@@ -1,16 +1,16 @@
 """BERT for Keras 3 with keras_bert's interface: every layer a row of the summary, on TensorFlow, JAX and torch.
 
-What Keras needs to load a file is imported here; everything else is imported when it is first used.
+Classes that Keras needs to load a file are imported here; everything else is imported on first use.
 """
 
 import importlib
 
 from keras_bert_rebuild.version import __version__
 
-# The modules that register a class or a function with Keras: a file names them, so they are imported with the package.
+# The modules that register a class or function with Keras: saved files refer to these, so they are imported with the package.
 _REGISTERED = (
     "keras_bert_rebuild.layers",
-    "keras_bert_rebuild.families",  # the classes of their configs, which models are saved with
+    "keras_bert_rebuild.families",  # the config classes, which are saved with models
     "keras_bert_rebuild.models.bert_model",
     "keras_bert_rebuild.models.pretraining_model",
     "keras_bert_rebuild.training.optimizers.adamw_and_lamb",
@@ -29,7 +29,7 @@ _REGISTERED = (
     "keras_bert_rebuild.training.optimizers.rate_schedules",
 )
 
-# Module, its public names. docs/reference/index.md says why a name is here.
+# Modules and their public names. docs/reference/index.md gives the reason for every name.
 _LAZY = (
     ("keras_bert_rebuild.config", ("BertConfig",)),
     ("keras_bert_rebuild.custom_objects", ("get_custom_objects",)),
@@ -92,13 +92,13 @@ _LAZY = (
     ("keras_bert_rebuild.training.optimizers.warmup_linear_decay", ("WarmupLinearDecay",)),
 )
 
-# What keras_bert had at its top level before 0.89: importable for old programs, not part of the public top level.
+# Names at the top level of keras_bert before 0.89: importable for old programs, not part of the public interface.
 _OLDER = (
     ("keras_bert_rebuild.custom_objects", ("set_custom_objects",)),
     ("keras_bert_rebuild.models.get_encoders", ("get_encoder_component", "get_encoders")),
 )
 
-# Submodules that keras_bert has as attributes; `explain` and `export`, which can be called; `interpret`, with names of its own.
+# Submodules that keras_bert has as attributes; `explain` and `export`, which are callable; `interpret`, which has its own names.
 _SUBMODULES = (
     "activations",
     "backend",
@@ -124,8 +124,8 @@ except ModuleNotFoundError as error:
     if error.name not in ("tensorflow", "jax", "torch"):
         raise
     raise ModuleNotFoundError(
-        f"Keras's backend {error.name} is not installed: install it, or set the environment variable KERAS_BACKEND to the one that "
-        "is, tensorflow, jax or torch, before Python starts.",
+        f"Keras's backend {error.name} is not installed: install it, or set the environment variable KERAS_BACKEND to an installed "
+        "one, tensorflow, jax or torch, before Python starts.",
         name=error.name,
     ) from error
 

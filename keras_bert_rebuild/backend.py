@@ -22,14 +22,14 @@ regularizers = keras.regularizers
 utils = keras.utils
 wrappers = keras.wrappers
 
-# What programs use of Keras 2's `keras.engine`, which Keras 3 lacks.
+# The names in Keras 2's `keras.engine` that programs use; Keras 3 has no such module.
 engine = types.SimpleNamespace(InputSpec=keras.InputSpec, Layer=keras.layers.Layer, Model=keras.Model)
 
-# As in keras_bert without its environment variables: Keras is `keras`.
+# As in keras_bert without its environment variables: `keras`, not `tf.keras`.
 TF_KERAS = False
 EAGER_MODE = False
 
-# Functions of Keras 2's backend whose arguments mean the same in `keras.ops`.
+# Functions of Keras 2's backend with the same arguments in `keras.ops`.
 SAME = (
     "abs", "all", "any", "arange", "binary_crossentropy", "cast", "categorical_crossentropy", "clip", "cos", "dot", "elu",
     "equal", "exp", "eye", "greater", "greater_equal", "is_tensor", "less", "less_equal", "log", "logsumexp", "max", "maximum",
@@ -38,7 +38,7 @@ SAME = (
     "stop_gradient", "sum", "tanh", "tile", "transpose", "var", "zeros", "zeros_like",
 )  # fmt: skip
 
-# Functions that have another name or other defaults there.
+# Functions with another name or other defaults in `keras.ops`.
 OTHER: dict[str, Any] = {
     "argmax": lambda x, axis=-1: ops.argmax(x, axis),
     "argmin": lambda x, axis=-1: ops.argmin(x, axis),
@@ -65,7 +65,7 @@ OTHER: dict[str, Any] = {
     "variable": lambda value, dtype=None, name=None: keras.Variable(value, dtype=dtype, name=name),
 }
 
-# What replaces functions that need a graph of TensorFlow 1, or that have no counterpart of the same meaning.
+# Replacements for functions that need a TensorFlow 1 graph, or that have no equivalent.
 GONE = {
     "batch_dot": "keras.ops.einsum or keras.ops.matmul",
     "eval": "keras.ops.convert_to_numpy(x)",
@@ -91,9 +91,9 @@ GONE = {
 
 
 class Keras2Backend:
-    """`keras.backend` of Keras 3, and from `keras.ops` the functions of Keras 2's backend that users of keras_bert call.
+    """`keras.backend` of Keras 3, plus the functions of Keras 2's backend that users of keras_bert call, from `keras.ops`.
 
-    They run on every backend. A function that no longer exists is an `AttributeError` that names its replacement.
+    They run on every backend. A function that no longer exists raises an `AttributeError` that names its replacement.
 
     Example:
 
@@ -111,8 +111,8 @@ class Keras2Backend:
         if hasattr(keras.backend, name):
             return getattr(keras.backend, name)
         if name in GONE:
-            raise AttributeError(f"Keras 3 has no K.{name}: instead of it there is {GONE[name]}.")
-        raise AttributeError(f"Keras 3 has no K.{name}: the functions of tensors are in keras.ops.")
+            raise AttributeError(f"Keras 3 has no K.{name}; its replacement is {GONE[name]}.")
+        raise AttributeError(f"Keras 3 has no K.{name}; functions of tensors are in keras.ops.")
 
     def __dir__(self) -> list[str]:
         return sorted({*SAME, *OTHER, *dir(keras.backend)})

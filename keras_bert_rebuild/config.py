@@ -14,7 +14,7 @@ from keras_bert_rebuild.files.limits import check_limit, limit
 # The heads that a model can have, in the order of its outputs.
 HEADS = tuple(heads.HEADS)
 
-# Fields that are whole numbers, and their minimums.
+# Integer fields and their minimums.
 WHOLE_NUMBERS = (
     ("vocab_size", 1),
     ("hidden_size", 1),
@@ -30,7 +30,7 @@ WHOLE_NUMBERS = (
     ("embedding_size", 1),
     ("num_hidden_groups", 1),
 )
-# Fields that have the limit of another field.
+# Fields with the same limit as another field.
 LIMIT_OF = {
     "position_offset": "max_position_embeddings",
     "pad_token_id": "vocab_size",
@@ -42,7 +42,7 @@ ACTIVATION_FIELDS = ("hidden_act", "mlm_act", "pooler_act", "attention_act")
 RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 NOT_NEGATIVE = ("initializer_range", "layer_norm_eps")
 
-# From a family to the class of its configs; `BertConfig` for those that are not here.
+# The config classes of families; `BertConfig` for families that are not here.
 CONFIG_CLASSES: dict[str, Any] = {}
 
 
@@ -50,7 +50,7 @@ def check_heads(heads: Sequence[str]) -> None:
     """Refuse anything but a list of names of heads.
 
     Raises:
-        ValueError: a name is unknown, or `heads` is a string, which would be read letter by letter.
+        ValueError: a name is unknown, or `heads` is a string, which would be iterated letter by letter.
     """
     if isinstance(heads, str) or any(head not in HEADS for head in heads):
         raise ValueError(f"heads must be a list of some of {', '.join(HEADS)}; got {heads!r}.")
@@ -58,7 +58,7 @@ def check_heads(heads: Sequence[str]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig:
-    """Sizes, rates and choices of a BERT or one of its family, under the names of `bert_config.json`. The defaults are BERT-base.
+    """The architecture of a BERT or a model of a related family, with the names of `bert_config.json`. Defaults are BERT-base.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805).
 
@@ -72,63 +72,63 @@ class BertConfig:
     """The name of the family, `model_type` in `config.json`, which decides the names of weights in other libraries' files."""
 
     vocab_size: int = 30522
-    """Tokens of the vocabulary."""
+    """Size of the vocabulary."""
 
     hidden_size: int = 768
     """Width of the vectors between layers."""
 
     embedding_size: int | None = None
-    """Width of the embedding tables; a dense layer widens them to `hidden_size`. None: `hidden_size`, and no such layer."""
+    """Width of the embedding tables, which a dense layer projects to `hidden_size`; None for `hidden_size` without that layer."""
 
     num_hidden_layers: int = 12
-    """Encoder blocks."""
+    """Number of encoder blocks."""
 
     num_hidden_groups: int | None = None
-    """Distinct encoder blocks, each used for an equal span of the stack. None: every block has its own weights."""
+    """Number of distinct encoder blocks, each used for an equal span of the stack; None if every block has its own weights."""
 
     num_attention_heads: int = 12
-    """Heads of a block; must divide `hidden_size`."""
+    """Attention heads per block; must divide `hidden_size`."""
 
     pruned_heads: Mapping[int, Sequence[int]] | Sequence[tuple[int, Sequence[int]]] = ()
-    """Heads that were taken away, by the number of their block; both are counted from 0. The others are as wide as they were. Kept
-    as a tuple of pairs, in their order."""
+    """Pruned attention heads by block, both counted from 0; the width of the others is unchanged. Stored as a sorted tuple of
+    pairs."""
 
     intermediate_size: int = 3072
-    """Width inside the feed-forward block."""
+    """Width inside the feed-forward network."""
 
     hidden_act: object = "gelu"
-    """Activation of the feed-forward block: one of `layers.ACTIVATIONS`, a name that Keras knows or a function. "gelu" is the tanh
-    form, as in Google's files, "gelu_erf" the one with the error function, which Hugging Face's files call "gelu"."""
+    """Activation of the feed-forward network: one of `layers.ACTIVATIONS`, a name of Keras or a function. "gelu" is the tanh form,
+    as in Google's files, "gelu_erf" the one with the error function, which Hugging Face's files call "gelu"."""
 
     mlm_act: object = None
-    """Activation of the MLM head; None: `hidden_act`."""
+    """Activation of the MLM head; None for `hidden_act`."""
 
     pooler_act: object = "tanh"
-    """Activation of the dense layer on the first token."""
+    """Activation of the pooler, the dense layer on the first token."""
 
     attention_act: object = None
     """Activation of queries, keys, values and the attention output; None for BERT."""
 
     hidden_dropout_prob: float = 0.1
-    """Rate at which the embedding and every sub-layer's output is dropped in training; 0 leaves the dropout layers out."""
+    """Dropout rate of the embedding and of every sub-layer's output; 0 leaves the dropout layers out."""
 
     attention_probs_dropout_prob: float = 0.1
-    """Rate at which attention probabilities are dropped in training; above 0, training does not use the fused attention kernel."""
+    """Dropout rate of attention probabilities; above 0, training does not use the fused attention kernel."""
 
     classifier_dropout: float | None = None
-    """Rate before the output layer of a task head; None: `hidden_dropout_prob`."""
+    """Dropout rate before the output layer of a task head; None for `hidden_dropout_prob`."""
 
     max_position_embeddings: int = 512
     """Rows of the position table."""
 
     position_offset: int = 0
-    """Row of the first position; the longest sequence is shorter than the table by this number."""
+    """Row of the first position; the maximum sequence length is the size of the table minus this number."""
 
     type_vocab_size: int = 2
     """Rows of the segment table; 0 for a model without segments."""
 
     initializer_range: float | None = 0.02
-    """Standard deviation of the truncated normal that weights start from; None for keras_bert's Glorot."""
+    """Standard deviation of the truncated normal initialisation of weights; None for keras_bert's Glorot initialisation."""
 
     layer_norm_eps: float = 1e-12
     """Added to the variance in every layer normalisation."""
@@ -140,23 +140,24 @@ class BertConfig:
     """Rows of the task table; 0 for a model without task embedding."""
 
     adapter_size: int = 0
-    """Width inside the adapters, small blocks that learn while the encoder is frozen (`use_adapter` of `get_model`); 0 for none."""
+    """Width inside the adapters, small networks that are trained while the encoder is frozen (`use_adapter` of `get_model`); 0 for
+    none."""
 
     labels: Sequence[str] = ()
     """Names of the classes of a classification head, in the order of its outputs."""
 
     problem_type: str | None = None
-    """What the head "classification" predicts, in Hugging Face's terms: "single_label_classification",
-    "multi_label_classification" or "regression". None: not given, as in most files."""
+    """The problem of the head "classification", in Hugging Face's terms: "single_label_classification",
+    "multi_label_classification" or "regression"; None if not given, as in most files."""
 
     crf: bool = False
     """Whether the head "token_classification" ends in a `ConditionalRandomField`."""
 
     dropout_before_pooler: bool = False
-    """Whether the head "classification" also drops numbers of the first token before its dense layer, as RoBERTa and ELECTRA do."""
+    """Whether the head "classification" also applies dropout before its dense layer, as RoBERTa and ELECTRA do."""
 
     def __init_subclass__(cls, families: Sequence[str] = (), **kwargs: Any) -> None:
-        """Families whose anatomy has additional fields have their own class, which names them."""
+        """Register a subclass for families whose anatomy has additional fields."""
         super().__init_subclass__(**kwargs)
         CONFIG_CLASSES.update(dict.fromkeys(families, cls))
 
@@ -209,7 +210,7 @@ class BertConfig:
             raise ValueError(f"num_hidden_groups must divide num_hidden_layers={self.num_hidden_layers}; got {groups}.")
 
     def _pruned_heads(self):
-        """The pruned heads as a tuple of pairs of a block and its heads, in order; a ValueError if there are no such heads."""
+        """The pruned heads as a sorted tuple of pairs of a block and its heads; a ValueError if a head does not exist."""
         given, found = self.pruned_heads, {}
         if not given:
             return ()
@@ -218,19 +219,19 @@ class BertConfig:
                 number = int(block) if isinstance(block, str) else operator.index(block)  # the keys of JSON are strings
                 found[number] = tuple(sorted({operator.index(head) for head in heads}))
         except (TypeError, ValueError):
-            raise ValueError(f"pruned_heads must map numbers of blocks to lists of heads; got {given!r:.80}.") from None
+            raise ValueError(f"pruned_heads must map block numbers to lists of heads; got {given!r:.80}.") from None
         for block, heads in found.items():
             if not 0 <= block < self.num_distinct_blocks:
-                raise ValueError(f"pruned_heads must name blocks from 0 to {self.num_distinct_blocks - 1}; got {block}.")
+                raise ValueError(f"pruned_heads must have blocks from 0 to {self.num_distinct_blocks - 1}; got {block}.")
             if heads and not 0 <= heads[0] <= heads[-1] < self.num_attention_heads:
-                raise ValueError(f"pruned_heads must name heads from 0 to {self.num_attention_heads - 1}; got {list(heads)!s:.80}.")
+                raise ValueError(f"pruned_heads must have heads from 0 to {self.num_attention_heads - 1}; got {list(heads)!s:.80}.")
             if len(heads) == self.num_attention_heads:
-                raise ValueError(f"pruned_heads must leave every block a head; of block {block} all are named.")
+                raise ValueError(f"pruned_heads must leave every block at least one head; got all heads of block {block}.")
         found = {block: heads for block, heads in sorted(found.items()) if heads}
         if found and self.hidden_size % self.num_attention_heads:
             raise ValueError(f"num_attention_heads must divide hidden_size={self.hidden_size}; got {self.num_attention_heads}.")
         if found and type(self).encoder is not BertConfig.encoder:
-            raise ValueError(f"pruned_heads are for families with the attention of BERT; got {self.family}.")
+            raise ValueError(f"pruned_heads must be empty except for families with BERT's attention; the family is {self.family}.")
         return tuple(found.items())
 
     @property
@@ -245,11 +246,11 @@ class BertConfig:
 
     @property
     def max_length(self) -> int:
-        """The longest sequence."""
+        """The maximum sequence length."""
         return self.max_position_embeddings - self.position_offset
 
     def block_of_layer(self, layer: int) -> int:
-        """The block, from 0, whose weights a layer of the stack, from 0, uses."""
+        """The index of the block whose weights a layer of the stack uses, both from 0."""
         return layer * self.num_distinct_blocks // self.num_hidden_layers
 
     def replace(self, **changes: Any) -> Self:
@@ -262,19 +263,19 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A config from the fields among `values`, of the class of the family; other keys are ignored."""
+        """A config of the family's class from the fields among `values`; other keys are ignored."""
         cls = CONFIG_CLASSES.get(str(values.get("family")), cls)
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
 
     def encoder(self) -> Encoder:
-        """The anatomy of the model, from which it is built, counted and explained. A family with another anatomy overrides it."""
+        """The anatomy of the model, from which it is built, counted and explained; overridden by families with another anatomy."""
         return bert_encoder(self)
 
     def num_params(self, heads: Sequence[str] = ("mlm", "nsp")) -> int:
         """Parameters of the model, counted without building it.
 
         Args:
-            heads: names of heads; empty for the encoder alone. Several that use the pooled first token share its dense layer.
+            heads: names of heads; empty for the encoder alone. Heads that use the pooler share it.
 
         Raises:
             ValueError: a head is unknown.

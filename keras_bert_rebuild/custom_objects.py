@@ -1,4 +1,4 @@
-"""The classes by the names that keras_bert's files use."""
+"""Classes by the names in keras_bert's files."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
 def get_custom_objects() -> dict[str, Any]:
     """A new dictionary from class name to class, for loaders that need one.
 
-    Files that this library saves need none: its classes are registered. In a model loaded with this, `LayerNormalization`, `Add`,
-    `Embedding` and `Dropout` replace Keras's classes of the same name. They must: Keras's have another epsilon, lose the mask, have
-    gradients with which Keras's optimizers take wrong steps on TensorFlow, and drop the same units on all replicas there.
+    Files of this library need none, since its classes are registered. In a model loaded with this dictionary, `LayerNormalization`,
+    `Add`, `Embedding` and `Dropout` replace Keras's classes of the same name, which have another epsilon, lose the mask, have
+    gradients that Keras's optimizers apply wrongly on TensorFlow, and drop the same units on all TensorFlow replicas, respectively.
     """
     return {
         "gelu": layers.gelu,
@@ -42,7 +42,7 @@ def get_custom_objects() -> dict[str, Any]:
 
 
 def get_encoder_custom_objects() -> dict[str, Any]:
-    """A new dictionary of the classes that keras_transformer names: those of the encoder blocks."""
+    """A new dictionary of keras_transformer's classes, those of the encoder blocks."""
     names = ("LayerNormalization", "MultiHeadAttention", "FeedForward", "TrigPosEmbedding", "EmbeddingRet", "EmbeddingSim")
     return {name: value for name, value in get_custom_objects().items() if name in names}
 

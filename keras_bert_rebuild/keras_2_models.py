@@ -1,4 +1,4 @@
-"""Whole models that Keras 2 saved, with BERT and the user's own layers."""
+"""Load whole models that Keras 2 saved, with BERT and user-defined layers."""
 
 import copy
 import os
@@ -10,18 +10,18 @@ import keras
 from keras_bert_rebuild.checkpoints.hdf5 import KerasH5, keras_bert_name
 from keras_bert_rebuild.custom_objects import get_custom_objects
 
-# The errors that a damaged graph of Keras 2 raises in Keras 3.
+# The errors that Keras 3 raises for a damaged graph of Keras 2.
 DAMAGED = (AttributeError, IndexError, KeyError, TypeError)
 
 
 def load_keras_2_model(path: str | os.PathLike[str], custom_objects: Mapping[str, Any] | None = None) -> keras.Model:
-    """Load a whole model with BERT in it from an .h5 file of Keras 2; BERT may be one of its layers.
+    """Load a whole model that contains BERT, possibly as a nested model, from an .h5 file of Keras 2.
 
-    The model is not compiled: `keras.models.load_model(path, custom_objects=get_custom_objects())` also restores the optimizer, if
-    no layer of the file is a model and Keras 3 accepts the arguments of its optimizer.
+    The model is not compiled. `keras.models.load_model(path, custom_objects=get_custom_objects())` also restores the optimizer, but
+    only if no layer in the file is a model and Keras 3 accepts the arguments of the optimizer.
 
     Args:
-        path: the file, as `model.save("model.h5")` wrote it.
+        path: the file, written by `model.save("model.h5")`.
         custom_objects: your own classes and functions, by name.
 
     Returns:
@@ -32,7 +32,7 @@ def load_keras_2_model(path: str | os.PathLike[str], custom_objects: Mapping[str
     """
     config = KerasH5(path, keras_bert_name).model_config
     if config is None:
-        raise ValueError(f"{path} has weights only, and no architecture: build the model and call its load_weights.")
+        raise ValueError(f"{path} must have an architecture; it has only weights: build the model and call its load_weights.")
     try:
         values = _as_keras_3_reads_it(copy.deepcopy(config["config"]))
         model_class = keras.Sequential if config["class_name"] == "Sequential" else keras.Model
@@ -45,10 +45,10 @@ def load_keras_2_model(path: str | os.PathLike[str], custom_objects: Mapping[str
 
 
 def _as_keras_3_reads_it(config):
-    """The config of a model in which the calls of a layer that is a model are counted from 0, and only inputs have a shape.
+    """The config of a model in the form that Keras 3 reads: calls of nested models counted from 0, and shapes only for inputs.
 
-    Keras 2 counts calls of a model from 1, since its own graph is the first call; Keras 3 does not find a call 1. Keras 2 also
-    writes a shape into every embedding.
+    Keras 2 counts calls of a nested model from 1, since its own graph is the first call; Keras 3 does not find a call 1. Keras 2
+    also stores a shape for every embedding.
     """
     if isinstance(config, list) or "input_layers" not in config:  # a Sequential model has no graph
         return config

@@ -1,3 +1,3 @@
-"""The version, where setup.cfg reads it too."""
+"""The version, which setup.cfg reads too."""
 
 __version__ = "0.2.0"

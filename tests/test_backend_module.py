@@ -87,13 +87,13 @@ def test_the_rate_of_an_optimizer_is_read_and_set_as_it_was():
 
 @pytest.mark.parametrize("name", GONE)
 def test_removed_functions_are_named_with_their_replacement(name):
-    with pytest.raises(AttributeError, match=rf"Keras 3 has no K\.{name}: instead of it there is "):
+    with pytest.raises(AttributeError, match=rf"Keras 3 has no K\.{name}; its replacement is "):
         getattr(K, name)
 
 
 def test_an_unknown_function_is_an_attribute_error():
     assert not hasattr(K, "symbolic")
-    with pytest.raises(AttributeError, match=r"Keras 3 has no K\.ctc_decode: the functions of tensors are in keras\.ops"):
+    with pytest.raises(AttributeError, match=r"Keras 3 has no K\.ctc_decode; functions of tensors are in keras\.ops"):
         K.ctc_decode  # noqa: B018
 
 

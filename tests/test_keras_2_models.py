@@ -75,7 +75,7 @@ def test_the_state_of_another_model_is_dropped_with_a_warning_and_fit_works(tmp_
     model.get_layer("Embedding-Token").trainable = False
     model.compile(model.optimizer, "sparse_categorical_crossentropy")
     with pytest.warns(
-        UserWarning, match=r"has 83 arrays of the state of AdamWarmup, .* not those of this model: the optimizer restarts"
+        UserWarning, match=r"83 arrays of AdamWarmup's state in the file do not match this model: the optimizer restarts"
     ):
         model.fit(ASKED, np.zeros(4), verbose=0)
     assert int(model.optimizer.iterations) == 1
@@ -87,5 +87,5 @@ def test_weights_alone_are_not_a_model(tmp_path):
     write_classifier(tmp_path / "classifier.h5")
     with h5py.File(tmp_path / "classifier.h5", "a") as file:
         del file.attrs["model_config"]
-    with pytest.raises(ValueError, match="has weights only, and no architecture"):
+    with pytest.raises(ValueError, match="must have an architecture; it has only weights"):
         load_keras_2_model(tmp_path / "classifier.h5")

@@ -136,7 +136,7 @@ def shortened(tokenizer, texts, limit, keep_end=False):
 
 
 def row_length(model, max_len, shortest=8):
-    """`max_len`, or if that is None the maximum of the model, at most `LONGEST`; a ValueError if it is above the maximum."""
+    """`max_len`; for None the maximum of the model, at most `LONGEST`. A ValueError if it is above the maximum."""
     longest = model.config.max_length
     length = min(longest, LONGEST) if max_len is None else int(max_len)
     if not shortest <= length <= longest:
