@@ -1,4 +1,4 @@
-"""Attributions of every task: the number is the task's own answer, the scores account for it, the words are the user's."""
+"""Attributions of every task: the output is the task's own, the scores sum to it, the words are the user's."""
 
 import itertools
 import json

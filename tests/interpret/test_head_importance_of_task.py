@@ -1,4 +1,4 @@
-"""Importances are derivatives by factors of the heads, and order heads as switching each of them off does."""
+"""Importances are derivatives with respect to factors of the heads, and order heads as switching off each of them does."""
 
 import keras
 import numpy as np

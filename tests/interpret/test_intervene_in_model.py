@@ -1,4 +1,4 @@
-"""Parts of a live model are switched off or replaced, in every way of asking it, and nothing stays behind."""
+"""Parts of a live model are switched off or replaced for every use of it, and no trace remains."""
 
 import keras
 import numpy as np

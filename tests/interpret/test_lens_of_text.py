@@ -1,4 +1,4 @@
-"""The lens is the model cut after a block, with its own head."""
+"""The lens equals the model cut after a block, with its own head."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Methods on a linear function and on polynomials of token vectors, whose right answers a pencil gives in NumPy."""
+"""Methods on a linear function and on polynomials of token vectors, against results computed by hand in NumPy."""
 
 import itertools
 import math

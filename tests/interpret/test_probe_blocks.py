@@ -1,4 +1,4 @@
-"""Probes find what is there, and the control task what is learnt by heart."""
+"""Probes find what the vectors encode, and the control task what is memorised."""
 
 import io
 import json

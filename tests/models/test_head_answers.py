@@ -1,4 +1,4 @@
-"""The inputs of losses and metrics; `compile` refuses one that takes logits for probabilities, or the reverse."""
+"""The inputs of losses and metrics; `compile` refuses a loss that would treat logits as probabilities, or the reverse."""
 
 import keras
 import pytest

@@ -1,4 +1,4 @@
-"""Batches are put on an accelerator by the threads that make them, and only there and then."""
+"""Batches are copied to an accelerator by the threads that prepare them, and only then."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Reading ahead in threads changes no result, is bounded, and leaves no thread behind."""
+"""Prefetching in threads changes no result, is bounded, and leaves no running thread."""
 
 import signal
 import subprocess

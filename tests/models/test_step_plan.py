@@ -1,4 +1,4 @@
-"""What `compile` decides about a training step, and which step a thread is in."""
+"""What `compile` determines about a training step, and which step a thread is running."""
 
 import dataclasses
 import threading

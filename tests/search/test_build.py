@@ -1,4 +1,4 @@
-"""Make an index: what it consists of, and what happens after a kill."""
+"""Building an index: its files, and resumption after a kill."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Vectors as signs."""
+"""Binary vectors."""
 
 import numpy as np
 import pytest

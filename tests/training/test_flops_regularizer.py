@@ -1,4 +1,4 @@
-"""The price of words, and its schedule."""
+"""The FLOPS regulariser and its schedule."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""MaxSim to train with, against a loop, and in the losses of groups."""
+"""MaxSim for training, against a loop, and in the losses of groups."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The losses of fine-tuning against plain NumPy, that of chains against an enumeration of all sequences."""
+"""The losses of fine-tuning against plain NumPy, that of a CRF against an enumeration of all sequences."""
 
 import itertools
 

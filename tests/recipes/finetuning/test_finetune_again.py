@@ -1,4 +1,4 @@
-"""A second fine-tuning loses nothing of a finished one, and checks first what would fail in the end."""
+"""A repeated fine-tuning retains the results of a finished one, and checks everything before it trains."""
 
 import json
 import os

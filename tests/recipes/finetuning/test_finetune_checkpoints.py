@@ -1,4 +1,4 @@
-"""A fine-tuning that was killed or stopped goes on at its exact batch and ends with the same bytes."""
+"""A fine-tuning that was killed or stopped resumes at its exact batch and ends with the same bytes."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""Answers become a table that leaves out no column."""
+"""Predictions become a table with the columns of all rows."""
 
 import pytest
 

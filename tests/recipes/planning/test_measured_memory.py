@@ -1,4 +1,4 @@
-"""Steps that are measured run in processes of their own; what they report is extended to the batch of a plan."""
+"""Steps are measured in separate processes, and their memory is extrapolated to the batch of a plan."""
 
 import json
 import subprocess

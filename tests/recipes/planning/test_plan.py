@@ -1,4 +1,4 @@
-"""A plan before renting."""
+"""Plans of a training on devices that are not at hand."""
 
 import json
 

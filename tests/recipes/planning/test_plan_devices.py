@@ -1,4 +1,4 @@
-"""Figures of devices and slices, and the time of a sum over them."""
+"""Figures of devices and slices, and the time of an all-reduce over them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The scaling law: known laws are found again, and what the runs do not tell is said."""
+"""The scaling law: known laws are recovered, and terms that the runs do not determine are reported."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The time of a step as measured steps tell it."""
+"""The time of a step, derived from measured steps."""
 
 import dataclasses
 

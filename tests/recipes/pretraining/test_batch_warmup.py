@@ -1,4 +1,4 @@
-"""Batches that grow: phases of one length, each of which continues with the examples after those of the phase before."""
+"""Growing batches: phases of one length, each of which continues after the examples of the previous phase."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A trapezoidal run continued from one of its checkpoints ends with the bits of a run that had begun its fall there."""
+"""A trapezoidal run continued from a checkpoint ends with the bits of a run whose decay was planned for that step."""
 
 import os
 import shutil

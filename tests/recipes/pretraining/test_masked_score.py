@@ -1,4 +1,4 @@
-"""The score of an encoder on held-out text, beside NumPy on its probabilities."""
+"""The score of an encoder on held-out text, against NumPy on its probabilities."""
 
 import numpy as np
 import pytest

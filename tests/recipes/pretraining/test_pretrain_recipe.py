@@ -1,4 +1,4 @@
-"""A whole training by a recipe: its folder, its score, and what goes on after a stop at any stage."""
+"""A whole training by a recipe: its folder, its score, and resumption at any stage."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""Recipes: the files of the package, and how options win over what a file says."""
+"""Recipes: the files of the package, and settings that override those of a file."""
 
 import importlib.resources
 import re

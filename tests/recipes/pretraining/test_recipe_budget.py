@@ -1,4 +1,4 @@
-"""Which size a budget has, and what is said of its training."""
+"""The size that a budget allows, and the estimate of its training."""
 
 import pytest
 from helpers.small_recipe import RECIPE

@@ -1,4 +1,4 @@
-"""A run in minutes ends when they are over, whatever its steps, evaluations and stops take; the clock is set by hand."""
+"""A run in minutes ends on time, however long its steps, evaluations and interruptions take; the clock is set by hand."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Whoever chooses devices and trains outside of them is warned once, and nobody else is."""
+"""Choosing several devices and training outside their context warns once, and nothing else does."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Rates that rise, stay and fall, against their formulas in NumPy; and schedules of runs in minutes, whose end may move."""
+"""Warmup-stable-decay schedules, against their formulas in NumPy; and schedules of runs in minutes, whose end may move."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Checkpoints that a thread writes beside the training."""
+"""Checkpoints that a background thread writes during training."""
 
 import errno
 import os
