@@ -82,9 +82,9 @@ def head_importance(
     value, examples that a head helps and examples that it harms do not cancel. The estimate is for removing one head at a time: of
     several redundant heads, each looks unimportant.
 
-    The loss is the training loss of the task. If it compares the examples of a batch, as most losses of embedders do, it is the loss
-    of the batch times the number of examples, and m multiplies the head only in the texts of one example: a pair, or a query with
-    its texts. Such importances depend on `batch_size`, as the loss does.
+    The loss is the training loss of the task. If it compares the examples of a batch, as most losses of embedders do, it is the
+    loss of the batch times the number of examples, and m multiplies the head only in the texts of one example: a pair, or a query
+    with its texts. Such importances depend on `batch_size`, as the loss does.
 
     Args:
         task: any task that can be fine-tuned.

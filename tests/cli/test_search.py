@@ -131,7 +131,7 @@ def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_pa
         (["index", "--queries", "queries.tsv"], "--queries is for --output FILE, --judgements FILE or both"),
         (["index", "--queries", "corpus.txt", "--output", "run.tsv"], "corpus.txt does not exist"),
         (["model", "q"], "expected a folder that `keras-bert index` wrote; model has no search.json"),
-        (["nowhere", "q"], "expected a folder that `keras-bert index` wrote; nowhere is not there"),
+        (["nowhere", "q"], "expected a folder that `keras-bert index` wrote; nowhere does not exist"),
         (["index", "q", "--model", "other"], "this one differs in weights: pass the right model, or build the index again"),
         (["index", "q", "--engine", "faiss"], "the engine faiss needs the package faiss-cpu"),
         (
@@ -163,7 +163,7 @@ def test_models_that_make_no_vectors_and_other_dimensions_are_refused(capsys, tm
     small_task(TextClassifier, labels=["a", "b"]).save(tmp_path / "classifier")
     small_task(SentenceEmbedder, truncate_dim=8).save(tmp_path / "short")
     said = refused(capsys, "index", "corpus.tsv", "--model", tmp_path / "classifier", "--output", tmp_path / "index")
-    assert "expected a model that makes vectors of texts" in said
+    assert "expected a model that computes vectors of texts" in said
     assert "with vectors of width 16; this one has 8." in refused(capsys, "search", "index", "q", "--model", tmp_path / "short")
     assert "another model" in refused(capsys, "index", "corpus.tsv", "--model", "other", "--output", "index")
 

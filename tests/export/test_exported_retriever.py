@@ -95,10 +95,10 @@ def test_the_command_indexes_and_searches_with_eight_bits(exported, tmp_path, ca
 
 def test_folders_that_make_no_vectors_are_refused(tmp_path, rng):
     reranker = Reranker.from_encoder(*small_export(rng))
-    with pytest.raises(ValueError, match=r"expected a model that computes vectors of texts; .* is for reranking"):
+    with pytest.raises(ValueError, match=r"expected a model that returns vectors of texts; .* is one for reranking"):
         ExportedRetriever.load(keras_bert_rebuild.export(reranker, None, tmp_path / "reranker", "openvino"))
     of_tokens = keras_bert_rebuild.export(*small_export(rng), tmp_path / "tokens", "openvino")
-    with pytest.raises(ValueError, match=r"expected a model that makes vectors of texts; .* is one for each token of a text"):
+    with pytest.raises(ValueError, match=r"expected a model that returns vectors of texts; .* is one for each token of a text"):
         ExportedRetriever.load(of_tokens)
 
 

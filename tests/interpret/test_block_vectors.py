@@ -63,5 +63,5 @@ def test_what_cannot_be_read_is_refused():
         BlockVectors(small_encoder([]), TOKENIZER, max_len=50)
     with pytest.raises(ValueError, match="pooling must be one of mean, cls; got 'max'"):
         BlockVectors(small_encoder([]), TOKENIZER).of_texts(["cat"], pooling="max")
-    with pytest.raises(ValueError, match="tokenizer must be one of this library"):
+    with pytest.raises(ValueError, match="tokenizer must be from this library"):
         BlockVectors(small_encoder([]), None)

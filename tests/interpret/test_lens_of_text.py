@@ -143,7 +143,7 @@ def test_the_depth_from_which_an_answer_stays_is_found():
         (["mlm"], {"top_k": 0}, "top_k must be at least 1; got 0"),
         (["mlm"], {"text": 5}, "text must be a string; got 5"),
         (["mlm"], {"text": "the " * 50}, "a text must have at most 40 tokens, as the model allows; got 52"),
-        (["mlm"], {"tokenizer": Tokenizer({"[CLS]": 0, "[SEP]": 1, "[UNK]": 2})}, "tokenizer must be one of this library"),
+        (["mlm"], {"tokenizer": Tokenizer({"[CLS]": 0, "[SEP]": 1, "[UNK]": 2})}, "tokenizer must be from this library"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_a_sentence(heads, arguments, message):

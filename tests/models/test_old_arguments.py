@@ -12,15 +12,15 @@ from keras_bert_rebuild.models.get_model import FIELDS, OLD
 REPLACED = {
     "custom_layers": "call the layers that replaced the encoder",
     "dropout": "it is called dropout_rate",
-    "lr": "give it to compile_model(model, ...) as learning_rate",
+    "lr": "pass it to compile_model(model, ...) as learning_rate",
     "learning_rate": "compile_model(model, ...)",
     "weight_decay": "compile_model(model, ...)",
     "weight_decay_pattern": "compile_model(model, ...)",
     "decay_steps": "compile_model(model, ...)",
     "warmup_steps": "compile_model(model, ...)",
-    "hidden_size": "it is called embed_dim",
-    "num_hidden_layers": "it is called transformer_num",
-    "vocab_size": "it is called token_num",
+    "hidden_size": "which is called embed_dim",
+    "num_hidden_layers": "which is called transformer_num",
+    "vocab_size": "which is called token_num",
     "dropuot_rate": "did you mean dropout_rate?",
 }
 

@@ -213,13 +213,13 @@ def change_manifest(folder, change):
             r"vectors\.npy is missing: build the index again",
         ),
         (lambda folder: (folder / "documents.bin").write_bytes(b"x"), r"documents\.bin has 1 bytes: build the index again"),
-        (lambda folder: (folder / "search.json").write_text("{"), r"search\.json is damaged or something else"),
-        (lambda folder: (folder / "search.json").write_text('{"settings": {}}'), "is damaged or something else"),
+        (lambda folder: (folder / "search.json").write_text("{"), r"search\.json is damaged or another kind of file"),
+        (lambda folder: (folder / "search.json").write_text('{"settings": {}}'), "is damaged or another kind of file"),
         (
             lambda folder: change_manifest(folder, lambda found: found.update(version=9)),
             "expected version 1 of the format",
         ),
-        (lambda folder: change_manifest(folder, lambda found: found["blocks"].pop()), "is damaged or something else"),
+        (lambda folder: change_manifest(folder, lambda found: found["blocks"].pop()), "is damaged or another kind of file"),
     ],
 )
 def test_a_damaged_index_is_one_sentence(tmp_path, damage, message):

@@ -230,7 +230,7 @@ def test_faiss_finds_the_candidates_if_it_is_asked_for(folder, monkeypatch):
         index.search(QUERIES, engine="faiss")
     monkeypatch.setitem(sys.modules, "faiss", types.SimpleNamespace(IndexFlatIP=IndexFlatIP))
     assert index.search(QUERIES, 3, engine="faiss") == index.search(QUERIES, 3)
-    with pytest.raises(ValueError, match=r"the engine faiss searches dense vectors; .* has sparse ones"):
+    with pytest.raises(ValueError, match=r"the engine faiss needs dense vectors; .* has sparse ones"):
         Index.build(CORPUS, folder / "no-faiss", Words()).search(QUERIES, engine="faiss")
     with pytest.raises(ValueError, match="engine must be one of numpy, faiss; got 'x'"):
         index.search(QUERIES, engine="x")

@@ -59,5 +59,5 @@ def test_arrays_are_judged_by_the_batches_that_keras_will_cut(examples, batch_si
     if wrong is None:
         check_even_batches(2, x, batch_size, split)
     else:
-        with pytest.raises(ValueError, match=f"a multiple of 2 examples.*; got one of {wrong}:"):
+        with pytest.raises(ValueError, match=f"a multiple of 2 examples.*; got {wrong}:"):
             check_even_batches(2, x, batch_size, split)

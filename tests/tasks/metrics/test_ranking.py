@@ -71,7 +71,7 @@ def test_an_unknown_measure_is_refused(measure):
 def test_nothing_relevant_and_scores_that_are_no_numbers_are_refused():
     with pytest.raises(ValueError, match="at least one query with a relevant document"):
         ranking_scores({"q": {"a": 0}}, {"q": {"a": 1.0}})
-    with pytest.raises(ValueError, match="that of b is NaN"):
+    with pytest.raises(ValueError, match="the score of b is NaN"):
         ranking_scores({"q": {"a": 1}}, {"q": {"a": 1.0, "b": math.nan}})
 
 
