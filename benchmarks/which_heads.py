@@ -18,7 +18,7 @@ from keras_bert_rebuild import load_task
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 from keras_bert_rebuild.interpret import Head, head_importance, intervene
 
-SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 def score_of(task, examples, metric, off=()):

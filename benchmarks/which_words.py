@@ -81,7 +81,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--test", type=Path, required=True)
-    parser.add_argument("--texts", type=int, default=40)
+    parser.add_argument("--texts", type=int, default=20)
     args = parser.parse_args()
     task, rng = load_task(args.model), np.random.default_rng(0)
     chosen = [example for example in read_examples(args.test, "classification") if len(example.text.split()) in range(8, 25)]
