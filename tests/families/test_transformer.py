@@ -259,7 +259,7 @@ def test_formats_without_names_for_it_are_refused_in_one_sentence(model, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"position_offset": 2}, "position_offset must be 0, since positions are computed from 0 on; got 2"),
+        ({"position_offset": 2}, "position_offset must be 0, since positions are computed from 0; got 2"),
         ({"attention_bias": None}, "attention_bias must be True or False; got None"),
     ],
 )

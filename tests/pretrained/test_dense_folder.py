@@ -161,7 +161,7 @@ def test_other_folders_are_none(tmp_path):
         ([TRANSFORMER, WEIGHTS, POOLING], {}, "Transformer and Pooling first; got Transformer, WordWeights, Pooling"),
         ([POOLING], {}, "must name the modules Transformer and Pooling first; got Pooling"),
         ([TRANSFORMER, {**POOLING, "type": "mine.Pooling"}], {}, "modules of sentence_transformers; got 'mine.Pooling'"),
-        ({"0": TRANSFORMER}, {}, "must hold a list of modules; got dict"),
+        ({"0": TRANSFORMER}, {}, "must be a list of modules; got dict"),
         ([TRANSFORMER, POOLING], {"pooling_mode": "middle"}, "got middle"),
         ([], {}, "must name at least one module; got none"),
         ([TRANSFORMER, POOLING], {"pooling_mode": ["mean", "mean"]}, "each once; got mean, mean"),
