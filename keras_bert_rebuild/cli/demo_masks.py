@@ -2,14 +2,15 @@
 
 import hashlib
 
-# A sentence, the word that is masked. They were chosen as typical of documentation, so they say nothing about the average:
-# the figures on held-out documents do.
+# A sentence, the word that is masked: turns of phrase of documentation first, then words that need more training than a demo has.
+# They say nothing about the average; the figures on held-out documents do.
 SENTENCES = (
+    ("the number [MASK] elements in the list .", "of"),
+    ("this method should [MASK] called only once .", "be"),
+    ("returns a tensor of the same shape [MASK] the input .", "as"),
+    ("the file does [MASK] exist in this folder .", "not"),
     ("if the file does not exist , an exception is [MASK] .", "raised"),
-    ("see the documentation for [MASK] information .", "more"),
     ("the default [MASK] is none .", "value"),
-    ("returns the [MASK] of the array .", "shape"),
-    ("the function returns a [MASK] of strings .", "list"),
 )
 
 # Numbers of words of the held-out passages that are shown, and the fewest letters of a word that is masked.
