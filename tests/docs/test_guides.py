@@ -11,6 +11,7 @@ pytestmark = pytest.mark.slow
 NEEDS = {"export": "onnxruntime"}
 
 
+@pytest.mark.timeout(1200)  # one of them fine-tunes MiniLM: a minute, and many on a busy machine
 @pytest.mark.skipif(minilm.FOLDER is None, reason="needs the wheel of MiniLM")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_guide_prints_what_it_says(page, tmp_path, monkeypatch):
