@@ -138,8 +138,7 @@ def test_it_lowers_to_triton_for_cuda(dtype, width, length):
 
     from keras_bert_rebuild.kernels import jax_flash
 
-    if tuple(map(int, jax.__version__.split(".")[:3])) > (0, 10, 2) and not find_spec("jax_cuda12_plugin"):
-        pytest.skip("this JAX compiles Triton while it lowers, in its plugin for CUDA")
+    lowers_to_triton()
 
     def step(query, key, value, mask, seed):
         def loss(*tensors):
@@ -155,6 +154,39 @@ def test_it_lowers_to_triton_for_cuda(dtype, width, length):
         f"attention_with_dropout_{of}_kernel" for of in ("forward", "query", "key")
     }
     assert [aval.shape for aval in exported.out_avals] == [(), *3 * [tensor.shape]]
+
+
+@pytest.mark.compiles_long
+@pytest.mark.parametrize(("remat", "kernels"), [(False, 6), (True, 8)], ids=["", "rematerialised"])
+def test_a_training_step_on_packed_rows_has_three_kernels_a_block_and_no_scores(remat, kernels, monkeypatch):
+    import jax
+
+    from keras_bert_rebuild import AdamW, BertConfig, build_model, compile_model
+    from keras_bert_rebuild.kernels import jax_flash_trial
+
+    lowers_to_triton()
+    monkeypatch.setattr(jax_flash_trial, "has_flash_with_dropout", lambda query: True)
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    model = build_model(BertConfig(vocab_size=50, max_position_embeddings=48, **sizes), ["mlm"], packed=True)
+    optimizer = AdamW(1e-4)
+    compile_model(model, optimizer=optimizer, max_predictions=4, metrics=None, remat=remat)
+    optimizer.build(model.trainable_variables)
+    parts = model.trainable_variables, model.non_trainable_variables, optimizer.variables, model.metrics_variables
+    state = tuple([variable.value for variable in part] for part in parts)
+    ids = np.ones((2, 48), "int32")
+    batch = (ids, 0 * ids, ids * (np.arange(48) < 4), ids), ids[..., None]
+    program = jax.jit(model.train_step).trace(state, batch).lower(lowering_platforms=("cuda",)).as_text()
+    assert len(re.findall(r"@(?:__gpu\$xla\.gpu\.triton|triton_kernel_call_ffi)", program)) == kernels
+    assert "2x2x48x48" not in program
+
+
+def lowers_to_triton():
+    """Skip a test if this JAX needs its plugin for CUDA to lower to Triton."""
+    import jax
+
+    if tuple(map(int, jax.__version__.split(".")[:3])) > (0, 10, 2) and not find_spec("jax_cuda12_plugin"):
+        pytest.skip("this JAX compiles Triton while it lowers, in its plugin for CUDA")
 
 
 @pytest.fixture
