@@ -62,5 +62,5 @@ def test_the_figures_of_four_bits():
 
 def test_pictures_are_there_and_small():
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", PAGE.read_text(encoding="utf-8"))
-    assert len(pictures) == 5
+    assert len(pictures) == 6
     assert all((PAGE.parent / path).stat().st_size < 150_000 for path in pictures)
