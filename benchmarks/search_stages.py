@@ -52,16 +52,28 @@ def fused(dense, stage, weight):
 
 
 def rows(name, parts, scores):
-    """A row of the table for every stage: the dense one on the same queries, the stage, and both with the best weight on dev."""
+    """A row of the table for every stage: the dense one on the same queries, the stage, and both with the best weight on dev.
+
+    Of sparse vectors a second one, with the dense and the lexical stage, already fused, for the dense one.
+    """
+    dense = scores["dense"]
     for stage, of in scores.items():
-        dense = {part: scores["dense"][part][: len(of[part])] for part in of}
-        on_dev = [measured(parts["dev"][1], fused(dense["dev"], of["dev"], weight))[0] for weight in WEIGHTS]
-        weight = WEIGHTS[int(np.argmax(on_dev))]
-        both = fused(dense["test"], of["test"], weight)
-        values = [measured(parts["test"][1], each) for each in (dense["test"], of["test"], both)]
-        cells = [f"{value:.2f}" for metric in zip(*values, strict=True) for value in metric]
         if stage != "dense":
-            yield [name, stage, str(len(both)), *cells[:3], f"{weight:.2f}", *cells[3:]]
+            yield [name, stage, *_row(parts, dense, of)[0]]
+            if stage == "sparse" and "lexical" in scores:
+                _, both = _row(parts, dense, scores["lexical"])
+                yield [name, "sparse after lexical", *_row(parts, both, of)[0]]
+
+
+def _row(parts, dense, of):
+    """The cells of a stage, and the fused scores of every part."""
+    dense = {part: dense[part][: len(of[part])] for part in of}
+    on_dev = [measured(parts["dev"][1], fused(dense["dev"], of["dev"], weight))[0] for weight in WEIGHTS]
+    weight = WEIGHTS[int(np.argmax(on_dev))]
+    both = {part: fused(dense[part], of[part], weight) for part in of}
+    values = [measured(parts["test"][1], each["test"]) for each in (dense, of, both)]
+    cells = [f"{value:.2f}" for metric in zip(*values, strict=True) for value in metric]
+    return [str(len(of["test"])), *cells[:3], f"{weight:.2f}", *cells[3:]], both
 
 
 def main():
