@@ -147,7 +147,7 @@ def _known_answer(model, head):
     if answer in (None, CHAINS):
         layer = type(model.get_layer(head)).__name__
         raise ValueError(
-            "compile_model must have outputs of layers with a softmax, or of dense layers without activation; got {head}, the "
-            f"output of a {layer}: pass suitable losses to model.compile."
+            "compile_model must have outputs of layers with a softmax, or of dense layers without activation; "
+            f"got {head}, the output of a {layer}: pass suitable losses to model.compile."
         )
     return answer

@@ -80,7 +80,7 @@ def independent_arrays(content):
     return arrays
 
 
-@pytest.mark.filterwarnings("ignore:.*not finite")
+@pytest.mark.filterwarnings("ignore:.*non-finite")
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @pytest.mark.parametrize("count", COUNTS)
 def test_damaged_safetensors_files_are_refused_or_read_as_they_are(tmp_path, shapes, count):

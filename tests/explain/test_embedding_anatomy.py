@@ -97,7 +97,7 @@ def test_nearest_tokens_have_the_largest_cosine(rng):
     for asked, message in (
         ("dog", "of the vocabulary; got 'dog'"),
         (12, "from 0 to 11, .* got 12"),
-        (np.ones(3), r"shape \(16,\)"),
+        (np.ones(3), r"the shape of a row of the token table, \(16,\); got \(3,\)"),
     ):
         with pytest.raises(ValueError, match=message):
             nearest_tokens(model, tokenizer(), asked)

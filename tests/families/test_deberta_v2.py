@@ -259,7 +259,7 @@ def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):
     ("changes", "said"),
     [
         ({"relative_attention": False}, "relative_attention and pos_att_type must be given together"),
-        ({"pos_att_type": "c2p|p2p"}, "pos_att_type must be of c2p and p2c; got c2p, p2p"),
+        ({"pos_att_type": "c2p|p2p"}, "pos_att_type must consist of c2p and p2c; got c2p, p2p"),
         ({"position_buckets": 7}, "position_buckets must be even and at least 4, or 0 for none; got 7"),
         (
             {"position_buckets": 256, "max_relative_positions": 100},

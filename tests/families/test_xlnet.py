@@ -177,7 +177,7 @@ def test_released_sizes_are_counted_and_explained():
     assert axes_of("Encoder-2-MultiHeadSelfAttention/position_key/kernel", (12, 12), 4) == (None, "model")
     assert axes_of("Encoder-2-MultiHeadSelfAttention/segment_bias", (12,), 4) == ("model",)
     assert axes_of("Encoder-2-MultiHeadSelfAttention/segment_embeddings", (2, 12), 4) == (None, "model")
-    assert "distances + segments" in str(plot_model(CONFIG, block=True))
+    assert "distances + segments" in plot_model(CONFIG, block=True).to_svg()
 
 
 def test_it_trains_and_rematerialisation_changes_no_number(rng, ids, segments):

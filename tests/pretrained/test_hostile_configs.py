@@ -118,6 +118,6 @@ def test_a_config_that_is_larger_than_its_file_is_refused_before_anything_is_bui
     (tmp_path / "config.json").write_text(json.dumps({**values, **change}))
     (tmp_path / "model.safetensors").write_bytes((GOLDEN / "bert_pretraining" / "model.safetensors").read_bytes())
     begin = time.monotonic()
-    with pytest.raises(ValueError, match=r"config\.json describes .*; model\.safetensors holds"):
+    with pytest.raises(ValueError, match=r"config\.json describes .*; model\.safetensors has"):
         find_checkpoint(tmp_path)
     assert time.monotonic() - begin < 1
