@@ -53,7 +53,9 @@ def test_a_run_interrupted_at_any_write_is_the_same_when_it_is_repeated(corpus, 
             break
         except KilledError:
             monkeypatch.setattr(os, "replace", replace)
-            with pytest.raises(ValueError, match=r"is not finished: run the same command again|expected a folder that `keras-bert index` wrote"):
+            with pytest.raises(
+                ValueError, match=r"is not finished: run the same command|expected a folder that `keras-bert index`"
+            ):
                 Index.open(tmp_path / f"stopped-{stop}")
             build(f"stopped-{stop}")
         assert contents(tmp_path / f"stopped-{stop}") == expected
