@@ -3,7 +3,6 @@
 A help, a version and a mistake in the options are answered from `cli/parser.json`, in which all options are plain data.
 """
 
-import argparse
 import contextlib
 import importlib.util
 import json
@@ -61,36 +60,43 @@ def answered_early(arguments):
         arguments: those of the command.
 
     Returns:
-        None if a verb is to run with them, else the exit code. A help and a mistake end the process as argparse does.
+        None if a verb is to run with them, else the exit code. A help and a mistake in an option end the process as argparse does.
     """
     folder = Path(next(iter(importlib.util.find_spec("keras_bert_rebuild").submodule_search_locations)))
-    parser = parser_of(json.loads((folder / "cli" / "parser.json").read_text(encoding="utf-8")), folder / "cli" / "option_kinds.py")
+    table = json.loads((folder / "cli" / "parser.json").read_text(encoding="utf-8"))
+    parser = parser_of(table, folder / "cli")
     for stream in (sys.stdout, sys.stderr):  # a terminal may not know every character
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    given = parser.parse_args(arguments)
+    given = parser.parse_args(_module(folder / "cli" / "older_names.py").renewed(arguments, table))
     if given.version:
         print(f"keras-bert {_module(folder / 'version.py').__version__}")
         return 0
     if given.verb is None:
         parser.print_help(sys.stderr)
         return 2
-    return None
+    options = table["verbs"][given.verb]["options"]
+    missing = _module(folder / "cli" / "missing_files.py").missing_file(options, vars(given))
+    return None if missing is None else _refuse(missing, given.verb)
 
 
-def parser_of(table, kinds):
+def parser_of(table, folder):
     """The parser of all verbs, with the same help as that of the package.
 
     Args:
         table: the content of `parser.json`.
-        kinds: the file with the functions that check values.
+        folder: that of the command line in the package.
     """
-    parser = argparse.ArgumentParser(prog="keras-bert", description=table["description"])
-    checks = {"int": int, "float": float, **vars(_module(kinds))}
+    parsers, groups = _module(folder / "parsers.py"), _module(folder / "option_groups.py")
+    parser = parsers.Parser(prog="keras-bert", description=table["description"], epilog=parsers.MORE, formatter_class=parsers.Help)
+    checks = {"int": int, "float": float, "flag": parsers.Flag, **vars(_module(folder / "option_kinds.py"))}
     _declare(parser, table, checks)
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for verb, found in table["verbs"].items():
-        _declare(verbs.add_parser(verb, help=found["help"], description=found["description"]), found, checks)
+        sub = parsers.add_verb(verbs, verb, found["help"])
+        _declare(sub, found, checks)
+        groups.arrange(sub)
+        parsers.finish(sub, found["examples"])
     return parser
 
 
@@ -99,9 +105,11 @@ def _declare(parser, table, checks):
     made = {}
     for option in table["options"]:
         option = dict(option)
-        names = option.pop("names")
+        names, known = option.pop("names"), option.pop("known", None)
         if "type" in option:
             option["type"] = checks[option["type"]]
+        if option.get("action") == "flag":
+            option["action"] = checks["flag"]
         alternatives = groups.get(option.get("dest", names[0].lstrip("-").replace("-", "_")))
         where = parser
         if alternatives is not None:
@@ -109,7 +117,7 @@ def _declare(parser, table, checks):
             made[tuple(alternatives)] = where
         if option.get("action") == "store_const":
             option["const"] = None
-        where.add_argument(*names, **option)
+        where.add_argument(*names, **option).known = known
 
 
 def _module(file):
@@ -146,8 +154,8 @@ def _without_notes():
             os.close(error)
 
 
-def _refuse(sentence):
-    print(f"keras-bert: {sentence}", file=sys.stderr)
+def _refuse(sentence, verb=None):
+    print(f"{'keras-bert' if verb is None else f'keras-bert {verb}'}: {sentence}", file=sys.stderr)
     return 2
 
 

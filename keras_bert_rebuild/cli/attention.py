@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
+from keras_bert_rebuild.cli.shared_options import add_max_seq_length, add_model, add_other, add_pair, add_tokenizer, option_of
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import PAGE
 from keras_bert_rebuild.files.output import claimed_file
@@ -14,42 +15,44 @@ CHECKPOINTS = 12
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("text", help="a text")
-    parser.add_argument("pair", nargs="?", help="a second text")
-    parser.add_argument(
-        "--model", required=True, help="a folder or file that from_pretrained reads; with --checkpoints the folder of a pretraining"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="the HTML file to write")
+    parser.add_argument("text", metavar="TEXT", help="text whose attention is shown")
+    add_pair(parser)
+    add_model(parser, "with --checkpoints the folder of a pretraining run")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="HTML file to write")
     add_overwrite(parser, "the page")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
-    parser.add_argument("--layers", help="numbers of layers from 0, separated by commas (all, or as many as fit for a long text)")
-    parser.add_argument("--heads", help="numbers of heads from 0, separated by commas (all, or as many as fit for a long text)")
-    parser.add_argument("--max-len", type=positive, help="tokens to cut the text to")
-    parser.add_argument("--other", help="another model, shown beside the first: the heads in which they differ most can come first")
-    parser.add_argument("--other-tokenizer", type=Path, help="folder or file of its tokenizer, if it is not in its folder")
+    add_tokenizer(parser)
+    for name in ("layers", "heads"):
+        parser.add_argument(
+            f"--{name}", metavar="N,...", help=f"numbers of {name}, from 0, separated by commas (default: all, or as many as fit)"
+        )
+    add_max_seq_length(parser)
+    add_other(parser, "second model, shown next to the first (default: none)")
     parser.add_argument(
         "--checkpoints",
         type=positive,
         nargs="?",
         const=CHECKPOINTS,
         metavar="N",
-        help=f"a slider over the checkpoints of the run, at most N of them, spread evenly ({CHECKPOINTS})",
+        help=f"slider over N checkpoints of the run, evenly spaced; {CHECKPOINTS} without a number (default: the last one only)",
     )
     parser.add_argument(
         "--why",
         nargs="?",
         const="integrated_gradients",
         metavar="METHOD",
-        help="of a fine-tuned task, or two: under the words how much each carried its answer (integrated_gradients)",
+        help="for a fine-tuned model: show how much each word contributed to the answer; integrated_gradients without a method "
+        "(default: not shown)",
     )
-    parser.add_argument("--lens", action="store_true", help="of a model with an MLM head, or two: what it says after every block")
+    parser.add_argument("--lens", action="store_true", help="for a model with an MLM head: show its prediction after every block")
     parser.add_argument(
         "--importance",
-        type=Path,
+        type=existing,
         metavar="FILE",
-        help="JSON with a list for every layer of a number for every head, to order the heads",
+        help="JSON with a list of numbers per layer, one per head, to sort the heads by (default: the order of the model)",
     )
-    parser.add_argument("--other-importance", type=Path, metavar="FILE", help="the same for the heads of the other model")
+    parser.add_argument(
+        "--other-importance", type=existing, metavar="FILE", help="the same for the second model (default: the order of the model)"
+    )
 
 
 def run(args):
@@ -73,7 +76,7 @@ def _check_together(args):
             raise ValueError(f"--{name} is for one model or two, not for the steps of a training; leave out --checkpoints.")
     for option in ("other_tokenizer", "other_importance"):
         if getattr(args, option) and not args.other:
-            raise ValueError(f"--{option.replace('_', '-')} is that of --other, which is not given.")
+            raise ValueError(f"{option_of(option)} is for a second model: add --other, or leave it out.")
 
 
 def _page(args, chosen):
@@ -91,8 +94,8 @@ def _page(args, chosen):
             "other_name": _name(args.other),
             "other_panels": _panels(args, args.other, other, other_tokenizer, args.other_importance),
         }
-    own = {"attributions": panels.attributions, "lens": panels.lens, "importance": panels.importance}
-    return show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=_name(args.model), **own, **chosen)
+    own = {"attributions": panels.attributions, "lens": panels.lens, "importance": panels.importance, "max_len": args.max_seq_length}
+    return show_attention(model, tokenizer, args.text, args.pair, name=_name(args.model), **own, **chosen)
 
 
 def _panels(args, path, model, tokenizer, importance):
@@ -126,7 +129,7 @@ def _lens_rows(args, path, model, tokenizer):
 
     if "MLM" not in model.output_names:
         raise ValueError(f"--lens needs a model with an MLM head; the outputs of {path} are {', '.join(model.output_names)}.")
-    lens = logit_lens(model, tokenizer, args.text, args.pair, max_len=args.max_len)
+    lens = logit_lens(model, tokenizer, args.text, args.pair, max_len=args.max_seq_length)
     return LensRows(lens.depths, lens.top_tokens, lens.top_probabilities)
 
 
@@ -150,7 +153,7 @@ def _training(args, chosen):
     steps = steps_of_run(args.model, args.checkpoints)
     models = models_of_run(args.model, steps)
     tokenizer = load_tokenizer(args.tokenizer or Path(args.model) / "model")
-    return show_training(models, tokenizer, args.text, args.pair, max_len=args.max_len, name=_name(args.model), **chosen)
+    return show_training(models, tokenizer, args.text, args.pair, max_len=args.max_seq_length, name=_name(args.model), **chosen)
 
 
 def _name(path):

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from keras_bert_rebuild.cli.block_options import add_block_options, check_output
+from keras_bert_rebuild.cli.block_options import add_block_options
+from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.shared_options import add_model, add_other, check_format
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import DRAWING
 from keras_bert_rebuild.files.output import claimed_file
@@ -11,18 +13,19 @@ from keras_bert_rebuild.files.output import claimed_file
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("model", help="a folder or file that from_pretrained reads")
-    parser.add_argument("other", nargs="?", help="a second model; without it the blocks of the first are compared with each other")
-    parser.add_argument("--texts", type=Path, required=True, help="a file with a text in every line, also .gz or .xz")
-    parser.add_argument("--other-tokenizer", type=Path, help="that of the second model, if it is not in its folder")
-    add_block_options(parser, 1000, "texts of the file", "of the sample")
+    add_model(parser)
+    add_other(parser, "second model (default: the blocks of the first are compared with each other)")
+    parser.add_argument(
+        "--texts", type=existing, required=True, metavar="FILE", help="text file, one text per line, also .gz or .xz"
+    )
+    add_block_options(parser, 1000, "texts to use", "the sample")
 
 
 def run(args):
     """Compare, show the result and return the exit code."""
-    check_output(args)
+    check_format(args, "svg")
     if args.other_tokenizer is not None and args.other is None:
-        raise ValueError("--other-tokenizer is for a second model; there is one model.")
+        raise ValueError("--other-tokenizer is for a second model: add --other, or leave it out.")
     if args.output is None:
         _print(_similarity(args), args.format)
         return 0
@@ -49,7 +52,7 @@ def _similarity(args):
     if args.other is not None:
         others = {"other_tokenizer": load_tokenizer(args.other_tokenizer or args.other), "other": from_pretrained(args.other)}
     tokenizer = load_tokenizer(args.tokenizer or args.model)
-    options = {"pooling": args.pooling, "max_len": args.max_len, "batch_size": args.batch_size}
+    options = {"pooling": args.pooling, "max_len": args.max_seq_length, "batch_size": args.batch_size}
     return cka(from_pretrained(args.model), texts=texts, tokenizer=tokenizer, **others, **options)
 
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import add_overwrite
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.shared_options import add_model, vocabulary_file
 from keras_bert_rebuild.files.kinds import MODEL
 from keras_bert_rebuild.files.output import claimed_folder
 from keras_bert_rebuild.files.printable import printable
@@ -12,39 +13,45 @@ def add_arguments(parser):
     """Declare the options."""
     from keras_bert_rebuild.pretrained.save_pretrained import FORMATS
 
-    parser.add_argument("source", type=str, help="a folder or file of any format that from_pretrained reads")
-    parser.add_argument("target", type=Path, help="the folder to write; it is written completely or not at all")
-    parser.add_argument("--to", choices=FORMATS, required=True, dest="format", help="the format to write")
-    parser.add_argument("--config", type=Path, help="the config file, if it is not next to the weights")
-    parser.add_argument("--vocabulary", type=Path, help="a vocab.txt, if no tokenizer files are next to the weights")
-    parser.add_argument("--dtype", choices=("float32", "float16"), help="type of the arrays; that of the source if not given")
+    add_model(parser)
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder to write, as a whole or not at all")
+    parser.add_argument("--format", choices=FORMATS, required=True, help="format to write")
+    parser.add_argument("--config", type=existing, metavar="FILE", help="config file of the model (default: next to the weights)")
+    parser.add_argument(
+        "--tokenizer",
+        type=existing,
+        metavar="FILE",
+        help="vocab.txt to write with the model (default: the tokenizer files of the model)",
+    )
+    parser.add_argument("--dtype", choices=("float32", "float16"), help="data type of the weights (default: unchanged)")
     add_overwrite(parser, "the model")
 
 
 def run(args):
     """Convert and print what was done; return the exit code."""
+    vocabulary = None if args.tokenizer is None else vocabulary_file(args.tokenizer)
     if args.dtype and args.format == "keras":
         raise ValueError(f"--dtype {args.dtype} is for huggingface and google; a Keras file has the type of the model.")
-    with claimed_folder(args.target, MODEL, [args.source, args.config, args.vocabulary], args.overwrite):
-        report, parameters = _convert(args)
+    with claimed_folder(args.output, MODEL, [args.model, args.config, vocabulary], args.overwrite):
+        report, parameters = _convert(args, vocabulary)
     print(f"read     {printable(report.source)}")
     print(f"loaded   {len(report.loaded)} arrays, {parameters:,} parameters; left out {len(report.unused)}")
     for name in report.unused:
         print(f"         {printable(name)}")
-    for file in sorted(args.target.iterdir()):
+    for file in sorted(args.output.iterdir()):
         print(f"wrote    {printable(file)}  {file.stat().st_size:,} bytes")
     return 0
 
 
-def _convert(args):
+def _convert(args, vocabulary):
     """Write the target; return the load report and the number of parameters."""
     from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
     from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
     from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
 
-    dtype = args.dtype or _dtype_of(find_checkpoint(args.source, args.config).source)
-    model = from_pretrained(args.source, config=args.config)
-    save_pretrained(model, args.target, args.format, vocabulary=args.vocabulary, dtype=dtype)
+    dtype = args.dtype or _dtype_of(find_checkpoint(args.model, args.config).source)
+    model = from_pretrained(args.model, config=args.config)
+    save_pretrained(model, args.output, args.format, vocabulary=vocabulary, dtype=dtype)
     return model.load_report, model.count_params()
 
 

@@ -19,13 +19,14 @@ def add_device_options(parser):
         "--matmul-precision",
         choices=MATMUL_PRECISIONS,
         default="default",
-        help="how exactly a GPU or a TPU multiplies float32: highest is float32, high is TF32, default what the backend does",
+        help="precision of float32 matrix products on a GPU or TPU: highest is float32, high is TF32, default is the backend's choice "
+        "(default: default)",
     )
     parser.add_argument(
         "--compilation-cache",
         metavar=f"{NONE}|FOLDER",
-        help="where JAX keeps compiled programs for later runs (JAX_COMPILATION_CACHE_DIR, or else keras-bert/jax in the cache "
-        f"folder of the user, such as ~/.cache); {NONE} keeps nothing",
+        help="JAX: folder that keeps compiled programs for later runs; none keeps nothing (default: $JAX_COMPILATION_CACHE_DIR, or "
+        "else keras-bert/jax in the user's cache folder)",
     )
 
 

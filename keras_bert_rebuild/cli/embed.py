@@ -6,7 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.shared_options import (
+    add_batch_tokens,
+    add_embedding_options,
+    add_max_seq_length,
+    add_model,
+    add_tokenizer,
+)
 from keras_bert_rebuild.data.text_files import opened
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import VECTORS
@@ -15,31 +22,20 @@ from keras_bert_rebuild.files.output import check_file, claimed_file
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("file", type=Path, help="a text file, plain, .gz or .xz, one text per line")
+    parser.add_argument("file", type=existing, metavar="FILE", help="text file, one text per line, also .gz or .xz")
+    add_model(parser, "also of sentence-transformers or exported for OpenVINO")
     parser.add_argument(
-        "--model",
-        type=Path,
-        required=True,
-        help="a folder or file that from_pretrained reads, also one of sentence-transformers or of keras-bert export for OpenVINO",
+        "--output", type=Path, required=True, metavar="FILE", help="vectors to write: .npy, or .parquet with the texts beside them"
     )
-    parser.add_argument("--output", type=Path, required=True, help="the file to write: .npy, or .parquet with the texts")
+    add_embedding_options(parser, "mean, unless the model's folder has a pooling")
+    add_tokenizer(parser)
+    add_max_seq_length(parser)
     parser.add_argument(
-        "--pooling",
-        help="cls, max, mean, mean_sqrt_len, weightedmean, lasttoken, or several separated by commas (that of a folder of "
-        "sentence-transformers, or mean)",
+        "--dtype",
+        metavar="POLICY",
+        help="precision of the computation, such as mixed_bfloat16; vectors are written in float32 (default: float32)",
     )
-    parser.add_argument(
-        "--prompt",
-        metavar="NAME|TEXT",
-        help="the name of a prompt of the folder, such as query, or a text to put before every line (the folder's default prompt)",
-    )
-    parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
-    parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
-    parser.add_argument("--dtype", help="dtype policy to compute in, such as mixed_bfloat16; the vectors are float32 with any")
-    parser.add_argument(
-        "--batch-tokens", type=positive, metavar="N", help="tokens in a batch, padding included (2048; on an accelerator 16384)"
-    )
+    add_batch_tokens(parser)
     add_overwrite(parser, "the vectors")
     add_device_options(parser)
 
@@ -51,7 +47,6 @@ def run(args):
 
 
 def _embed(args):
-
     if not args.file.is_file():
         raise ValueError(f"expected a file of texts; {args.file} is not a file.")
     count = count_lines(args.file)
@@ -79,7 +74,7 @@ def _stream(args):
     from keras_bert_rebuild.tasks.embedding_model import POOLINGS
     from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream
 
-    if (args.model / SETTINGS).is_file():
+    if (Path(args.model) / SETTINGS).is_file():
         from keras_bert_rebuild.export.openvino import OpenVINORunner
 
         given = [name for name in ("pooling", "normalize", "tokenizer", "dtype") if getattr(args, name) is not None]
@@ -88,12 +83,14 @@ def _stream(args):
         runner = OpenVINORunner(args.model)
         if not runner.gives_vectors:
             raise ValueError(f"{args.model} must give one vector per text: export it with --pooling mean.")
-        if (args.max_len or 0) > runner.max_len:
-            raise ValueError(f"--max-len must be at most {runner.max_len}, as {args.model} was exported; got {args.max_len}.")
+        if (args.max_seq_length or 0) > runner.max_len:
+            raise ValueError(
+                f"--max-seq-length must be at most {runner.max_len}, as {args.model} was exported; got {args.max_seq_length}."
+            )
         return EmbeddingStream(
             runner,
             runner.tokenizer,
-            args.max_len or runner.max_len,
+            args.max_seq_length or runner.max_len,
             batch_tokens=args.batch_tokens or BATCH_TOKENS,
             prompt=runner.prompt(args.prompt),
         ).stream
@@ -104,7 +101,7 @@ def _stream(args):
     if not set(poolings or ()) <= set(POOLINGS):
         raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, separated by commas; got {args.pooling!r}.")
     embedder = load_embedder(
-        args.model, args.tokenizer, poolings=poolings, normalize=args.normalize, max_len=args.max_len, dtype=args.dtype
+        args.model, args.tokenizer, poolings=poolings, normalize=args.normalize, max_len=args.max_seq_length, dtype=args.dtype
     )
     return lambda texts: embedder.stream(texts, args.prompt, args.batch_tokens)
 

@@ -2,31 +2,46 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import refuse_together
+from keras_bert_rebuild.cli.option_kinds import size_or_path, whole
+from keras_bert_rebuild.cli.shared_options import refuse_together
 from keras_bert_rebuild.config import HEADS
 
-FORMATS = ("table", "markdown", "json")
+FORMATS = ("text", "markdown", "json")
 
 
 def add_arguments(parser):
     """Declare the options."""
+    from keras_bert_rebuild.explain.config_at import released
+
     parser.add_argument(
-        "path",
-        nargs="?",
-        help="a released model such as bert-base-uncased, a config.json, or a folder or file that from_pretrained reads; without "
-        "it the BERT-base of the article",
+        "--model",
+        type=size_or_path,
+        metavar="NAME|PATH",
+        help="name of a released model such as bert-base-uncased, a config.json or a checkpoint in any format (default: "
+        "the BERT-base of "
+        "the article)",
+    ).known = tuple(released())
+    parser.add_argument(
+        "--other", type=size_or_path, metavar="NAME|PATH", help="second model, to show what differs, step by step (default: none)"
+    ).known = tuple(released())
+    parser.add_argument(
+        "--heads",
+        metavar="HEAD,...",
+        help=f"heads of a config, separated by commas: {', '.join(HEADS)}, or none (default: the config's)",
     )
-    parser.add_argument("other", nargs="?", help="a second model, to show what changes from the first to it, step by step")
-    parser.add_argument("--heads", help=f"heads of a config, separated by commas: some of {', '.join(HEADS)}, or none")
-    parser.add_argument("--batch", type=int, help="texts of a batch, for operations and activations (1)")
-    parser.add_argument("--length", type=int, help="tokens of a text (as many as the model takes; of two, as many as both take)")
-    parser.add_argument("--predictions", type=int, help="tokens of a text whose word is predicted (all)")
-    parser.add_argument("--dtype", help="dtype policy to count bytes for, such as mixed_bfloat16 (float32)")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="how to print it (table)")
+    parser.add_argument(
+        "--batch-size", type=whole, metavar="N", help="texts in a batch, for operations and activations (default: 1)"
+    )
+    parser.add_argument(
+        "--max-seq-length", type=whole, metavar="N", help="sequence length in tokens (default: the maximum of the models)"
+    )
+    parser.add_argument("--max-predictions", type=whole, metavar="N", help="positions predicted by the MLM head (default: all)")
+    parser.add_argument("--dtype", metavar="POLICY", help="precision to count bytes for, such as mixed_bfloat16 (default: float32)")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print it (default: text)")
     parser.add_argument(
         "--names",
         choices=("huggingface", "google"),
-        help="print the name and shape of every weight in another library's files next to ours",
+        help="list the name and shape of every weight in that library's files, next to ours (default: explain the model)",
     )
 
 
@@ -39,14 +54,18 @@ def run(args):
     from keras_bert_rebuild.explain.explanation import explain
     from keras_bert_rebuild.explain.weight_names import weight_names
 
-    refuse_together(args, *(("names", other) for other in ("batch", "length", "predictions", "dtype")))
+    refuse_together(args, *(("names", other) for other in ("batch_size", "max_seq_length", "max_predictions", "dtype")))
     if args.names is not None and args.other is not None:
         raise ValueError("--names is for one model; leave the second one out.")
-    args.batch = 1 if args.batch is None else args.batch
-    given = [_given(path, args.heads) for path in ((args.path,) if args.other is None else (args.path, args.other))]
-    options = {name: getattr(args, name) for name in ("batch", "length", "predictions", "dtype")}
+    given = [_given(path, args.heads) for path in ((args.model,) if args.other is None else (args.model, args.other))]
+    options = {
+        "batch": 1 if args.batch_size is None else args.batch_size,
+        "length": args.max_seq_length,
+        "predictions": args.max_predictions,
+        "dtype": args.dtype,
+    }
     if args.other is not None:
-        show = compare_given(given, [_name(path) for path in (args.path, args.other)], **options)
+        show = compare_given(given, [_name(path) for path in (args.model, args.other)], **options)
         makers = comparison_formats.as_tables, comparison_formats.as_markdown, comparison_formats.as_json
     elif args.names is not None:
         explanation = explain(*given[0], **options)
@@ -56,7 +75,7 @@ def run(args):
         show = explain(*given[0], **options)
         makers = explain_table.as_tables, explain_formats.as_markdown, explain_formats.as_json
     console = Console()
-    if args.format == "table":
+    if args.format == "text":
         console.print(makers[0](show, console.width))
     else:
         print(makers[FORMATS.index(args.format)](show), end="")

@@ -1,12 +1,12 @@
 """`keras-bert explain-text`: the words that carry a text, by the weights of its sparse vector."""
 
 import json
-from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import positive
+from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.shared_options import add_top_k
 
-FORMATS = ("table", "json")
+FORMATS = ("text", "json")
 
 # Characters of the longest bar.
 BAR = 30
@@ -14,11 +14,15 @@ BAR = 30
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("text", help="a text")
-    parser.add_argument("--model", type=Path, required=True, help="a folder of a SparseEmbedder, or a masked language model")
-    parser.add_argument("--prompt", default="document", help="query, document, or another prompt of the model (document)")
-    parser.add_argument("--top", type=positive, default=20, metavar="N", help="words to show, the strongest first (20)")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="how to print it (table)")
+    parser.add_argument("text", metavar="TEXT", help="text to explain")
+    parser.add_argument(
+        "--model", type=existing, required=True, metavar="PATH", help="sparse embedding model, or a masked language model"
+    )
+    parser.add_argument(
+        "--prompt", default="document", metavar="NAME", help="query, document or another prompt of the model (default: document)"
+    )
+    add_top_k(parser, 20, "words to show, by descending weight")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print it (default: text)")
     add_device_options(parser)
 
 
@@ -31,7 +35,7 @@ def run(args):
     (vector,) = task([args.text], args.prompt)
     own = set(task.tokenizer.tokenize(args.text))
     words = [
-        {"word": token, "weight": round(weight, 4), "in_text": token in own} for token, weight in task.tokens_of(vector, args.top)
+        {"word": token, "weight": round(weight, 4), "in_text": token in own} for token, weight in task.tokens_of(vector, args.top_k)
     ]
     if args.format == "json":
         print(json.dumps({"text": args.text, "words": words, "count": len(vector[0])}, indent=2, ensure_ascii=False))

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.shared_options import add_embedding_options, add_max_seq_length, add_model, add_tokenizer
 from keras_bert_rebuild.files.kinds import EXPORT, MODEL
 from keras_bert_rebuild.files.output import claimed_folder
 
@@ -11,46 +12,44 @@ FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
 # The files of a search that is done before and after the loss of precision.
 EVALUATION = {
-    "queries": "queries of a search whose nDCG@10 is printed with float32 and with int8, .jsonl of BEIR or .tsv of id and text",
-    "corpus": "the documents of that search, .jsonl of BEIR or .tsv of id, text and title",
-    "judgements": "which documents are relevant to the queries, in the format of TREC or BEIR",
+    "queries": "queries to compare nDCG@10 of float32 and int8 on, .jsonl in BEIR's format or .tsv",
+    "corpus": "documents of that comparison, .jsonl in BEIR's format or .tsv",
+    "qrels": "relevance judgements of that comparison, in TREC's or BEIR's format",
 }
 
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("model", type=Path, help="a folder or file that from_pretrained reads, also one of sentence-transformers")
-    parser.add_argument("--output", type=Path, required=True, help="the folder to write")
-    parser.add_argument("--format", default="saved_model", choices=FORMATS, help="what to write (saved_model)")
-    parser.add_argument("--heads", help="heads to export, separated by commas; none for the encoder only (all of the checkpoint)")
+    add_model(parser, "also of sentence-transformers")
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder to write")
+    parser.add_argument("--format", default="saved_model", choices=FORMATS, help="format to write (default: saved_model)")
     parser.add_argument(
-        "--pooling",
-        help="cls, max, mean, mean_sqrt_len, weightedmean, lasttoken, or several separated by commas: one vector per text, without "
-        "heads",
+        "--heads",
+        metavar="HEAD,...",
+        help="heads to export, separated by commas, or none for the encoder alone (default: all heads)",
     )
-    parser.add_argument(
-        "--prompt",
-        metavar="NAME|TEXT",
-        help="for vectors, the name of a prompt of the folder or a text: what is put before every text (the default prompt)",
+    add_embedding_options(
+        parser, "the heads are exported, unless the model makes vectors", "to export vectors instead of the heads: "
     )
-    parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
-    parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
+    add_tokenizer(parser)
+    add_max_seq_length(parser)
     parser.add_argument(
         "--calibrate",
-        type=Path,
+        type=existing,
         metavar="FILE",
-        help="for openvino_int8: texts like those that the model will see, one per line; for a reranker query, tab and text",
+        help="for openvino_int8, required: typical texts, one per line (for a reranker: query, tab, text)",
     )
     for name, what in EVALUATION.items():
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"for openvino_int8: {what}")
+        parser.add_argument(f"--{name}", type=existing, metavar="FILE", help=f"for openvino_int8: {what} (default: no evaluation)")
     add_overwrite(parser, "the export")
 
 
 def run(args):
     """Export, print what was written and return the exit code."""
-    if (args.format == "openvino_int8") != (args.calibrate is not None):
-        raise ValueError(f"--calibrate FILE belongs to --format openvino_int8; got --format {args.format}.")
+    if args.format == "openvino_int8" and args.calibrate is None:
+        raise ValueError("--format openvino_int8 needs typical texts for calibration: add --calibrate FILE.")
+    if args.format != "openvino_int8" and args.calibrate is not None:
+        raise ValueError(f"--calibrate is only for --format openvino_int8; the format is {args.format}.")
     if args.heads is not None and args.pooling:
         raise ValueError(f"--heads and --pooling exclude each other; got --heads {args.heads} and --pooling {args.pooling}.")
     if args.format == "huggingface" and (args.pooling or args.normalize):

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
+from keras_bert_rebuild.cli.shared_options import add_batch_tokens
 
 DTYPES = ("float32", "float16", "int8", "binary")
 RESCORING = ("none", "int8", "float16", "float32")
@@ -13,34 +14,37 @@ def add_arguments(parser):
     """Declare the options."""
     parser.add_argument(
         "corpus",
-        type=Path,
-        help="a .jsonl file of BEIR (_id, title, text), a .tsv file (id, text, title) or a text file with a document per line, "
-        "also as .gz or .xz",
+        type=existing,
+        metavar="CORPUS",
+        help="documents: .jsonl in BEIR's format (_id, title, text), .tsv (id, text, title) or text, one document per "
+        "line; also .gz "
+        "or .xz",
     )
     parser.add_argument(
         "--model",
-        type=Path,
+        type=existing,
         required=True,
-        help="the folder of a model that makes vectors: dense, sparse or one for each token; or of keras-bert export for OpenVINO",
+        metavar="PATH",
+        help="embedding model (dense, sparse or late interaction), also of sentence-transformers or exported for OpenVINO",
     )
     parser.add_argument(
-        "--output", type=Path, required=True, help="the folder to write; called again, it resumes an interrupted run"
+        "--output", type=Path, required=True, metavar="FOLDER", help="index to write; the same command resumes an interrupted run"
     )
     parser.add_argument(
         "--dtype",
         choices=DTYPES,
-        help="how vectors are stored (float32; vectors of tokens float16): int8 takes a quarter of float32, binary a 32nd",
+        help="storage of the vectors: int8 takes a quarter of the space of float32, binary 1/32 (default: float32; float16 "
+        "for late "
+        "interaction)",
     )
     parser.add_argument(
         "--rescoring",
         choices=RESCORING,
-        help="how int8 or binary vectors are stored a second time, to score exactly what they found (of binary ones int8)",
+        help="second copy of int8 or binary vectors, with which candidates are rescored (default: int8 for binary, otherwise none)",
     )
-    parser.add_argument("--limit", type=positive, metavar="N", help="documents to read (all)")
-    parser.add_argument(
-        "--batch-tokens", type=positive, metavar="N", help="tokens in a batch, padding included (2048; on an accelerator 16384)"
-    )
-    add_overwrite(parser, "the index that is made with other settings, and the interrupted one")
+    parser.add_argument("--limit", type=positive, metavar="N", help="documents to read (default: all)")
+    add_batch_tokens(parser)
+    add_overwrite(parser, "the index with other settings, or the unfinished one,")
     add_device_options(parser)
 
 

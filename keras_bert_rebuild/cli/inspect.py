@@ -1,24 +1,27 @@
 """`keras-bert inspect`: the contents of a checkpoint."""
 
 import json
-from pathlib import Path
 
+from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.shared_options import add_model
 from keras_bert_rebuild.files.printable import printable
+
+FORMATS = ("text", "json")
 
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("path", type=str, help="a folder or file of any format that from_pretrained reads")
-    parser.add_argument("--config", type=Path, help="the config file, if it is not next to the weights")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add_model(parser)
+    parser.add_argument("--config", type=existing, metavar="FILE", help="config file of the model (default: next to the weights)")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print it (default: text)")
 
 
 def run(args):
     """Print the format, the config and every name, and return the exit code."""
     from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
-    found = inspect_checkpoint(args.path, args.config)
-    if args.json:
+    found = inspect_checkpoint(args.model, args.config)
+    if args.format == "json":
         print(json.dumps({**found, "names": [row._asdict() for row in found["names"]]}, indent=2, default=str))
         return 0
     _print(found)

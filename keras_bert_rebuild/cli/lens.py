@@ -4,7 +4,16 @@ import json
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite
+from keras_bert_rebuild.cli.shared_options import (
+    add_format,
+    add_max_seq_length,
+    add_model,
+    add_pair,
+    add_tokenizer,
+    add_top_k,
+    check_format,
+)
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
 from keras_bert_rebuild.files.output import claimed_file
@@ -14,23 +23,23 @@ FORMATS = ("text", "json", "html")
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("model", help="a folder or file that from_pretrained reads, with an MLM head")
-    parser.add_argument("text", help="a text, with [MASK] in place of the tokens to predict; without one every token is shown")
-    parser.add_argument("pair", nargs="?", help="a second text")
-    parser.add_argument("--truth", metavar="TEXT", help="the text with the words under its masks")
-    parser.add_argument("--top-k", type=positive, default=5, metavar="N", help="tokens to list, the likeliest first (5)")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="how to show it (text)")
-    parser.add_argument("--output", type=Path, help="the HTML file to write, with --format html")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
-    parser.add_argument("--max-len", type=positive, metavar="N", help="tokens to cut the text to")
+    parser.add_argument(
+        "text", metavar="TEXT", help="text with [MASK] in place of the tokens to predict; without a mask, every token is shown"
+    )
+    add_pair(parser)
+    add_model(parser, "with an MLM head")
+    parser.add_argument("--truth", metavar="TEXT", help="the text with the right words in place of its masks (default: unknown)")
+    add_top_k(parser, 5, "tokens to list, the most probable first")
+    add_format(parser, FORMATS, "html")
+    add_tokenizer(parser)
+    add_max_seq_length(parser)
     add_overwrite(parser, "the page")
     add_device_options(parser)
 
 
 def run(args):
     """Show what every block says and return the exit code."""
-    if (args.format == "html") != (args.output is not None):
-        raise ValueError("--format html and --output belong together: a page is a file, the other formats are printed.")
+    check_format(args, "html")
     if args.output is None:
         _print(_lens(args), args.format)
         return 0
@@ -49,7 +58,7 @@ def _lens(args):
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
     tokenizer, model = load_tokenizer(args.tokenizer or args.model), from_pretrained(args.model)
-    return logit_lens(model, tokenizer, args.text, args.pair, truth=args.truth, top_k=args.top_k, max_len=args.max_len)
+    return logit_lens(model, tokenizer, args.text, args.pair, truth=args.truth, top_k=args.top_k, max_len=args.max_seq_length)
 
 
 def _print(lens, format):

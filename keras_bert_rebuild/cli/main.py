@@ -3,41 +3,20 @@
 import argparse
 import contextlib
 import importlib
+import json
 import os
 import shlex
 import sys
 
 from keras_bert_rebuild.cli.device_options import apply_device_options
+from keras_bert_rebuild.cli.examples import EXAMPLES
+from keras_bert_rebuild.cli.older_names import renewed
+from keras_bert_rebuild.cli.option_groups import arrange
+from keras_bert_rebuild.cli.parser_table import FILE
+from keras_bert_rebuild.cli.parsers import MORE, Help, Parser, add_verb, finish
+from keras_bert_rebuild.cli.verbs import VERBS
 from keras_bert_rebuild.files.locked import now_doing
 from keras_bert_rebuild.files.printable import printable_lines
-
-# Verb, module with `add_arguments` and `run`, one line of help.
-VERBS = (
-    ("demo", "keras_bert_rebuild.cli.demo", "see BERT's architecture, pretrain a small one on real text and fill its masks"),
-    ("vocab", "keras_bert_rebuild.cli.vocab", "learn a vocabulary from a corpus"),
-    ("prepare", "keras_bert_rebuild.cli.prepare", "tokenise a corpus into a folder that training reads from disk"),
-    ("pretrain", "keras_bert_rebuild.cli.pretrain", "train a BERT on such a folder; a stopped run is resumed"),
-    ("distill", "keras_bert_rebuild.cli.distill", "train a smaller model on such a folder and on what a teacher says of it"),
-    ("finetune", "keras_bert_rebuild.cli.finetune", "train a model for a task on files of examples, and measure it"),
-    ("predict", "keras_bert_rebuild.cli.predict", "answer a file of examples with a fine-tuned model"),
-    ("curves", "keras_bert_rebuild.cli.curves", "draw the curves of a training from its folder"),
-    ("prune", "keras_bert_rebuild.cli.prune", "take the least important attention heads of a fine-tuned model away"),
-    ("plan", "keras_bert_rebuild.cli.plan", "estimate memory, speed and device hours of a training before a machine is rented"),
-    ("convert", "keras_bert_rebuild.cli.convert", "convert a checkpoint to another format"),
-    ("embed", "keras_bert_rebuild.cli.embed", "write a vector for every line of a file"),
-    ("index", "keras_bert_rebuild.cli.index", "write the vectors of a corpus, for search"),
-    ("search", "keras_bert_rebuild.cli.search", "find the documents of an index that fit a query, or many queries, and measure it"),
-    ("mine", "keras_bert_rebuild.cli.mine", "find hard negatives for pairs of a query and a text"),
-    ("export", "keras_bert_rebuild.cli.export", "write a model for TensorFlow Serving, ONNX Runtime, OpenVINO or transformers"),
-    ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
-    ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
-    ("explain-text", "keras_bert_rebuild.cli.explain_text", "show the words that carry a text, by a sparse vector of it"),
-    ("lens", "keras_bert_rebuild.cli.lens", "show what the MLM head says of a text after every block of a model"),
-    ("probe", "keras_bert_rebuild.cli.probe", "show what every block of a model knows of some labels, by linear probes"),
-    ("cka", "keras_bert_rebuild.cli.cka", "show how alike the blocks of a model are, or those of two models"),
-    ("why", "keras_bert_rebuild.cli.why", "show which words of a text carried an answer of a model"),
-    ("attention", "keras_bert_rebuild.cli.attention", "show which tokens of a text attend to which, as one HTML file"),
-)
 
 
 def main(argv=None):
@@ -49,9 +28,9 @@ def main(argv=None):
     Returns:
         The exit code: 0, or 2 for an error that the user can fix, with one sentence on standard error.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on the processor are not the user's concern
     _escape_unprintable_names()
-    args = make_parser().parse_args(argv)
+    table = json.loads(FILE.read_text(encoding="utf-8"))
+    args = make_parser().parse_args(renewed(sys.argv[1:] if argv is None else argv, table))
     if args.version:
         from keras_bert_rebuild import __version__
 
@@ -91,13 +70,15 @@ def main(argv=None):
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the command with all verbs and their options."""
-    parser = argparse.ArgumentParser(prog="keras-bert", description="BERT for Keras 3.")
+    parser = Parser(prog="keras-bert", description="BERT for Keras 3.", epilog=MORE, formatter_class=Help)
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for verb, module, text in VERBS:
-        sub = verbs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        sub = add_verb(verbs, verb, text)
         importlib.import_module(module).add_arguments(sub)
-        sub.add_argument("--verbose", action="store_true", help="show what the libraries of the backend write to their log")
+        sub.add_argument("--verbose", action="store_true", help="show the log of the backend and its libraries")
+        arrange(sub)
+        finish(sub, EXAMPLES[verb])
     return parser
 
 
@@ -149,24 +130,32 @@ _WORDS = ("RESOURCE_EXHAUSTED", "out of memory", "not enough memory", "can't all
 REMEDIES = {
     "pretrain": (
         "a smaller --batch-size",
-        "more --gradient-accumulation-steps, or --remat yes",
-        "a shorter --seq-len",
+        "more --gradient-accumulation-steps, or --remat",
+        "a shorter --max-seq-length",
     ),
-    "finetune": ("a smaller --batch-size", "a shorter --max-len", "--lora-rank 8 or --dtype mixed_bfloat16"),
-    "predict": ("a smaller --batch-size", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
-    "prune": ("a smaller --batch-size", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
-    "embed": ("fewer --batch-tokens", "a shorter --max-len", "--dtype mixed_bfloat16"),
-    "index": ("fewer --batch-tokens", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
+    "finetune": ("a smaller --batch-size", "a shorter --max-seq-length", "--lora-rank 8 or --dtype mixed_bfloat16"),
+    "predict": (
+        "a smaller --batch-size",
+        "a model that was fine-tuned with a shorter --max-seq-length",
+        "a machine with more memory",
+    ),
+    "prune": (
+        "a smaller --batch-size",
+        "a model that was fine-tuned with a shorter --max-seq-length",
+        "a machine with more memory",
+    ),
+    "embed": ("fewer --batch-tokens", "a shorter --max-seq-length", "--dtype mixed_bfloat16"),
+    "index": ("fewer --batch-tokens", "a model that was fine-tuned with a shorter --max-seq-length", "a machine with more memory"),
     "search": ("a smaller --depth", "a smaller --top-k", "a machine with more memory"),
     "mine": ("a smaller --to-rank", "fewer pairs at once", "a machine with more memory"),
-    "attention": ("a shorter --max-len", "fewer --layers", "fewer --heads"),
-    "lens": ("a shorter --max-len", "fewer other programs", "a machine with more memory"),
-    "probe": ("a smaller --limit", "a smaller --batch-size", "a shorter --max-len"),
-    "cka": ("a smaller --batch-size", "a shorter --max-len", "a machine with more memory"),
+    "attention": ("a shorter --max-seq-length", "fewer --layers", "fewer --heads"),
+    "lens": ("a shorter --max-seq-length", "fewer other programs", "a machine with more memory"),
+    "probe": ("a smaller --limit", "a smaller --batch-size", "a shorter --max-seq-length"),
+    "cka": ("a smaller --batch-size", "a shorter --max-seq-length", "a machine with more memory"),
     "why": ("a smaller --batch-size", "a shorter text", "a machine with more memory"),
-    "export": ("a shorter --max-len", "fewer lines to calibrate with", "a machine with more memory"),
+    "export": ("a shorter --max-seq-length", "fewer lines to calibrate with", "a machine with more memory"),
     "convert": ("--dtype float16", "fewer other programs", "a machine with more memory"),
-    "prepare": ("fewer --workers", "fewer other programs", "a machine with more memory"),
+    "prepare": ("fewer --processes", "fewer other programs", "a machine with more memory"),
     "demo": ("a smaller --corpus", "fewer other programs", "a machine with more memory"),
     "vocab": ("a smaller corpus", "fewer other programs", "a machine with more memory"),
 }

@@ -6,7 +6,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, docs, option_kind
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.settings_options import docs, kind_of, with_default
+from keras_bert_rebuild.cli.shared_options import option_of
 from keras_bert_rebuild.files.durable import partial_folder, remove_leftovers, written_file
 from keras_bert_rebuild.files.kinds import GROUPS
 from keras_bert_rebuild.files.output import claimed_file
@@ -16,22 +18,28 @@ def add_arguments(parser):
     """Declare the options."""
     from keras_bert_rebuild.search.mining import MiningSettings
 
-    parser.add_argument("pairs", type=Path, help="a .jsonl, .tsv or .csv file of queries and the texts that they shall find")
+    parser.add_argument("pairs", type=existing, metavar="PAIRS", help="pairs of a query and a relevant text (.jsonl, .tsv or .csv)")
     parser.add_argument(
-        "--corpus", type=Path, help="where negatives are found: a corpus, or its index by the same model (the texts of the pairs)"
+        "--corpus",
+        type=existing,
+        metavar="PATH",
+        help="documents to find negatives in, or their index by the same model (default: the relevant texts of the pairs)",
     )
-    parser.add_argument("--model", type=Path, required=True, help="the folder of the model that finds them")
-    parser.add_argument("--output", type=Path, required=True, help="the .jsonl file to write: query, positive, negatives")
+    parser.add_argument("--model", type=existing, required=True, metavar="PATH", help="embedding model that finds the negatives")
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help=".jsonl file to write, with query, positive and negatives"
+    )
     helps = docs(MiningSettings)
     for field in fields(MiningSettings):
-        default = "" if field.default is None else f" ({field.default})"
-        kind = option_kind(field, {"sampling": ("best", "random")})
-        parser.add_argument(f"--{field.name.replace('_', '-')}", default=field.default, help=helps[field.name] + default, **kind)
+        kind = {"choices": ("best", "random")} if field.name == "sampling" else kind_of(field)
+        parser.add_argument(
+            option_of(field.name), default=field.default, help=with_default(helps[field.name], field.default), **kind
+        )
     parser.add_argument(
         "--scores-by",
-        type=Path,
+        type=existing,
         metavar="MODEL",
-        help="a reranker, whose scores of positive and negatives are written to learn from",
+        help="reranker whose scores of the positive and the negatives are written too, for distillation (default: none)",
     )
     add_overwrite(parser, "the pairs with negatives")
     add_device_options(parser)

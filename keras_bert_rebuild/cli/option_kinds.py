@@ -1,51 +1,13 @@
-"""Options from the fields of settings: how they are parsed, and their help."""
+"""The values of options, from words, with the standard library alone: a mistake is answered before anything else is imported."""
 
 import argparse
-import inspect
 import math
-import re
-
-
-def option_kind(field, choices=(), metavars=()):
-    """The arguments of `add_argument` for a field of a dataclass.
-
-    Args:
-        field: a field of type bool, int, float or str, or one of these or None.
-        choices: a list of values by the name of a field.
-        metavars: the placeholder of a value in the help, by the name of a field.
-    """
-    if field.name in choices:
-        return {"choices": choices[field.name]}
-    if field.type in (bool, bool | None):
-        return {"type": yes_or_no, "metavar": "yes|no"}
-    if field.type == bool | str:
-        return {"type": lambda text: text if text == "auto" else yes_or_no(text), "metavar": "yes|no|auto"}
-    if field.type in (int, int | None):
-        return {"type": int, "metavar": "N"}
-    if field.type in (float, float | None):
-        return {"type": float, "metavar": "X"}
-    return {"metavar": dict(metavars).get(field.name, "TEXT")}
+from pathlib import Path
 
 
 def add_overwrite(parser, what):
     """Declare --overwrite."""
-    parser.add_argument("--overwrite", action="store_true", help=f"replace {what} of an earlier call, and no other file")
-
-
-def refuse_together(args, *pairs):
-    """Refuse two options that exclude each other.
-
-    Args:
-        args: the arguments.
-        *pairs: names of fields, `(one, other)`.
-
-    Raises:
-        ValueError: both of a pair were given.
-    """
-    for one, other in pairs:
-        if all(getattr(args, name) not in (None, False) for name in (one, other)):
-            first, second = (f"--{name.replace('_', '-')}" for name in (one, other))
-            raise ValueError(f"{first} and {second} exclude each other: leave one of them out.")
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {what} of an earlier run; other files are kept")
 
 
 def yes_or_no(text):
@@ -54,6 +16,42 @@ def yes_or_no(text):
     if text.lower() not in answers:
         raise argparse.ArgumentTypeError(f"expected yes or no; got {text!r}")
     return answers[text.lower()]
+
+
+def whole(text):
+    """A whole number from a word."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number; got {text!r}") from None
+
+
+def number(text):
+    """A number from a word."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number; got {text!r}") from None
+
+
+def yes_no_or_auto(text):
+    """True, False or "auto" from a word."""
+    return text if text == "auto" else yes_or_no(text)
+
+
+def existing(text):
+    """The path of something that is read: before anything is imported, `early_answers` checks that it is there."""
+    return Path(text)
+
+
+def checkpoint(text):
+    """The path of a model: the same, or the prefix of the files of a TensorFlow checkpoint."""
+    return text
+
+
+def size_or_path(text):
+    """The name of a size, or the path of a config file."""
+    return text
 
 
 def positive(text):
@@ -76,18 +74,3 @@ def above_zero(text):
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number above 0; got {text!r}")
     return value
-
-
-def parts(parser, option, values):
-    """A dictionary from words of the form NAME=VALUE."""
-    wrong = next((value for value in values if not value.partition("=")[0] or not value.partition("=")[2]), None)
-    if wrong is not None:
-        parser.error(f"argument {option}: expected NAME=VALUE; got {wrong!r}")
-    return {name: value for name, _, value in (text.rpartition("=") for text in values)}
-
-
-def docs(settings):
-    """The docstring after every field of a dataclass and of those it is made of, without line breaks."""
-    source = "".join(inspect.getsource(part) for part in reversed(settings.__mro__) if part is not object)
-    found = re.findall(r'^    ([a-z_0-9]+): [^\n]+\n    """(.+?)"""', source, re.M | re.S)
-    return {name: " ".join(text.replace("`", "").split()).removesuffix(".") for name, text in found}

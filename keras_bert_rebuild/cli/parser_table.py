@@ -13,7 +13,10 @@ FILE = Path(__file__).with_name("parser.json")
 
 # The kinds of values that are checked without the package: those of Python, and functions of `option_kinds`.
 BUILT_IN = ("int", "float")
-OF_OPTION_KINDS = ("positive", "above_zero", "yes_or_no")
+OF_OPTION_KINDS = (
+    *("whole", "number", "positive", "above_zero", "yes_or_no", "yes_no_or_auto"),
+    *("existing", "checkpoint", "size_or_path"),
+)
 
 # The actions of argparse that need no value, and the one that collects values; every other stores its value.
 ACTIONS = {
@@ -22,6 +25,7 @@ ACTIONS = {
     "_StoreConstAction": "store_const",
     "_AppendAction": "append",
     "_HelpAction": "help",
+    "Flag": "flag",
 }
 
 
@@ -33,6 +37,8 @@ def parser_table(parser: argparse.ArgumentParser) -> dict[str, Any]:
     found: dict[str, Any] = {"description": parser.description, "options": [_option(action) for action in actions]}
     if groups:
         found["alternatives"] = groups
+    if parser.epilog:
+        found["examples"] = [line.strip().removeprefix("keras-bert ") for line in parser.epilog.replace("%%", "%").splitlines()[1:]]
     if verbs is not None:
         helps = {choice.dest: choice.help for choice in verbs._choices_actions}
         found["verbs"] = {name: {"help": helps[name], **parser_table(sub)} for name, sub in verbs.choices.items()}
@@ -56,6 +62,8 @@ def _option(action):
     name = getattr(action.type, "__name__", None)
     if name in (*BUILT_IN, *OF_OPTION_KINDS):
         found["type"] = name
+    if getattr(action, "known", None):
+        found["known"] = list(action.known)
     if action.metavar is not None:
         found["metavar"] = action.metavar
     if action.help is not None:

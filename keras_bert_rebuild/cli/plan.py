@@ -10,89 +10,121 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from keras_bert_rebuild.cli.option_kinds import above_zero
+from keras_bert_rebuild.cli.option_kinds import above_zero, existing, number, size_or_path, whole
+from keras_bert_rebuild.cli.shared_options import add_flag, option_of
 from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, TPU_CHIPS
 from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, NEXT_SENTENCE, OPTIMIZERS
+from keras_bert_rebuild.recipes.settings import SIZES
 
 
 def add_arguments(parser):
-    """Declare the options."""
-    sizes = "tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small, electra-base, electra-large"
-    sizes += ", xlnet-base, xlnet-large"
-    parser.add_argument("model", type=str, nargs="?", help=f"a size ({sizes}) or the path of a config.json")
+    """Declare the options; those of `keras-bert pretrain` have its defaults."""
+    parser.add_argument(
+        "--model",
+        type=size_or_path,
+        metavar="SIZE|PATH",
+        help=f"size ({', '.join(SIZES)}) or the path of a config.json; required without --loss (default: with --loss, tiny "
+        "to large)",
+    ).known = tuple(SIZES)
     parser.add_argument(
         "--loss",
-        type=str,
+        type=existing,
         nargs="+",
         metavar="RUN",
-        help="fit a scaling law to finished runs of one corpus, and say what the model, or tiny to large, would reach and take",
+        help="fit a scaling law to these finished runs on one corpus, to predict the loss and cost of larger ones "
+        "(default: no prediction)",
     )
-    parser.add_argument("--hours", type=above_zero, metavar="X", help="with --loss, hours of a training, instead of tokens")
+    parser.add_argument("--hours", type=above_zero, metavar="X", help="with --loss: hours of training (default: see --tokens)")
     parser.add_argument(
         "--orders",
         type=above_zero,
         metavar="X",
-        help="with --loss, orders of magnitude beyond the runs to say a loss for (1)",
+        help="with --loss: orders of magnitude by which to extrapolate beyond the runs (default: 1)",
     )
-    parser.add_argument("--tpu", type=str, metavar="CHIP:SLICE", help=f"such as v5e:4x4; chips: {', '.join(TPU_CHIPS)}")
-    parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs (1)")
-    parser.add_argument("--gpu", type=str, metavar="NAME", help=f"their kind: {', '.join(GPU_CARDS)}")
-    parser.add_argument("--cpu", action="store_true", help="this processor, whose rate is measured")
-    # Options of `keras-bert pretrain`, with its defaults.
-    parser.add_argument("--batch-size", type=int, metavar="N", help="examples of a step, on all devices together (32)")
-    parser.add_argument("--seq-len", type=int, metavar="N", help="tokens of an example (128)")
-    parser.add_argument("--max-predictions", type=int, metavar="N", help="positions to predict of an example (by the rate)")
-    parser.add_argument("--mask-rate", type=float, metavar="X", help="fraction of the tokens to predict (0.15, with xlnet 1/6)")
-    parser.add_argument("--dtype", choices=DTYPES, help="dtype policy (float32)")
-    parser.add_argument("--objective", choices=tuple(OBJECTIVES), help="what is learned (mlm)")
     parser.add_argument(
-        "--generator-size", type=float, metavar="X", help="with electra, the width of the generator (a third or quarter)"
+        "--tpu",
+        type=str,
+        metavar="CHIP:SLICE",
+        help=f"TPU slice, such as v5e:4x4; chips: {', '.join(TPU_CHIPS)} (default: GPUs or processor)",
     )
-    parser.add_argument("--next-sentence", choices=NEXT_SENTENCE, help="the second task (nsp)")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, help="(adamw)")
-    parser.add_argument("--ema", type=float, metavar="X", help="maintain averaged weights with this momentum")
-    parser.add_argument("--gradient-accumulation-steps", type=int, metavar="N", help="consecutive micro-batches of a step (1)")
-    parser.add_argument("--remat", action="store_true", default=None, help="recompute blocks in the backward pass")
-    parser.add_argument("--loss-chunk", type=int, metavar="N", help="positions whose logits are held at once (all)")
-    parser.add_argument("--vocab-size", type=int, metavar="N", help="tokens of the vocabulary (the model's)")
+    parser.add_argument("--gpus", type=whole, metavar="N", help="number of GPUs (default: 1)")
+    parser.add_argument("--gpu", metavar="NAME", help=f"kind of GPU: {', '.join(GPU_CARDS)} (default: as below)")
+    parser.add_argument("--cpu", action="store_true", help="train on this processor, whose speed is measured")
+    parser.add_argument("--batch-size", type=whole, metavar="N", help="examples per optimizer step, over all devices (default: 32)")
+    parser.add_argument("--max-seq-length", type=whole, metavar="N", help="sequence length in tokens (default: 128)")
+    parser.add_argument(
+        "--max-predictions", type=whole, metavar="N", help="masked positions per example (default: just enough for --mask-rate)"
+    )
+    parser.add_argument(
+        "--mask-rate", type=number, metavar="X", help="fraction of the tokens that are masked (default: 0.15; 1/6 with xlnet)"
+    )
+    parser.add_argument("--dtype", choices=DTYPES, help="precision (default: float32)")
+    parser.add_argument("--objective", choices=tuple(OBJECTIVES), help="pretraining objective (default: mlm)")
+    parser.add_argument(
+        "--generator-size",
+        type=number,
+        metavar="X",
+        help="width of the ELECTRA generator as a fraction of the discriminator's (default: 1/3 for a width of 768, otherwise 1/4)",
+    )
+    parser.add_argument("--next-sentence", choices=NEXT_SENTENCE, help="sentence-pair task (default: nsp)")
+    parser.add_argument("--optimizer", choices=OPTIMIZERS, help="optimizer (default: adamw)")
+    parser.add_argument(
+        "--ema", type=number, metavar="X", help="decay rate of an exponential moving average of the weights (default: no averaging)"
+    )
+    parser.add_argument(
+        "--gradient-accumulation-steps", type=whole, metavar="N", help="micro-batches per optimizer step (default: 1)"
+    )
+    add_flag(parser, "remat", "activation checkpointing: recompute the blocks in the backward pass (default: no)")
+    parser.add_argument(
+        "--loss-chunk", type=whole, metavar="N", help="positions whose logits are computed at a time (default: all)"
+    )
+    parser.add_argument("--vocab-size", type=whole, metavar="N", help="tokens of the vocabulary (default: the model's)")
     parser.add_argument(
         "--tokens",
         type=_whole,
         metavar="N",
-        help="tokens of the whole training, also as 137e9 (1e9; with --loss twenty for each parameter)",
+        help="training tokens in total, such as 137e9 (default: 1e9; with --loss 20 per parameter)",
     )
     parser.add_argument(
-        "--utilisation", type=float, metavar="X", help="the fraction of the published rate that is reached (from measured steps)"
+        "--utilisation",
+        type=number,
+        metavar="X",
+        help="fraction of the peak FLOP/s that is reached (default: derived from measured steps)",
     )
-    parser.add_argument("--packing", choices=("yes", "no"), help="whether rows hold several sequences (no)")
+    add_flag(parser, "packing", "several sequences are packed into each row (default: no)")
     parser.add_argument(
-        "--real-tokens", type=float, metavar="X", help="the fraction of a batch without packing that is not padding (1)"
+        "--real-tokens", type=number, metavar="X", help="without packing, fraction of the tokens that is not padding (default: 1)"
     )
-    parser.add_argument("--compile", action="store_true", help="run the TPU compiler too; takes minutes and needs the extra tpu")
     parser.add_argument(
-        "--measure", action="store_true", help="with --cpu, run a few steps and report their memory; takes about a minute"
+        "--compile", action="store_true", help="also run the TPU compiler, which takes minutes and needs keras-bert-rebuild[tpu]"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument(
+        "--measure", action="store_true", help="with --cpu: run a few steps and report their memory, which takes about a minute"
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
 
 
 def run(args):
     """Print the plan and return the exit code."""
     from keras_bert_rebuild.recipes.planning.plan import BILLION, SETTINGS, plan
 
+    args.seq_len = args.max_seq_length
     given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
     topology = {name: getattr(args, name) for name in ("tpu", "gpus", "gpu", "cpu")}
     if args.loss is not None:
         return _print_losses(args, given, topology)
     if args.model is None:
-        raise ValueError("a plan needs a model, a size or the path of a config.json; or --loss with the folders of runs.")
+        raise ValueError(
+            "a plan needs --model, a size such as base or the path of a config.json; or --loss with the folders of runs."
+        )
     for name in ("hours", "orders"):
         if getattr(args, name) is not None:
-            raise ValueError(f"--{name} is for --loss: leave it out, or name the folders of runs.")
+            raise ValueError(f"--{name} is only for --loss: add --loss RUN ..., or leave it out.")
     others = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "measure", "vocab_size")}
-    others |= {"packing": args.packing == "yes", "tokens": BILLION if args.tokens is None else args.tokens}
+    others |= {"packing": bool(args.packing), "tokens": BILLION if args.tokens is None else args.tokens}
     planned = plan(args.model, **topology, **others, **given)
-    if args.json:
+    if args.format == "json":
         print(json.dumps(planned.to_dict(), indent=2))
     else:
         print_plan(planned, args.model)
@@ -106,11 +138,11 @@ def _print_losses(args, given, topology):
 
     for name in ("real_tokens", "compile", "measure", "vocab_size", "packing"):
         if getattr(args, name) not in (None, False):
-            raise ValueError(f"--{name.replace('_', '-')} is not for --loss, whose plans are those of the runs: leave it out.")
+            raise ValueError(f"{option_of(name)} is not for --loss, whose plans are those of the runs: leave it out.")
     models = [] if args.model is None else [args.model]
     times = {"tokens": args.tokens, "hours": args.hours, "orders": args.orders or ORDERS}
     planned = loss_plan(args.loss, models, **times, utilisation=args.utilisation, **topology, **given)
-    if args.json:
+    if args.format == "json":
         print(json.dumps(planned.to_dict(), indent=2))
     else:
         print_loss_plan(planned, Console())

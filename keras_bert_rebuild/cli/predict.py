@@ -3,24 +3,40 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.finetune import TASKS, Columns
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive, yes_or_no
-from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
+from keras_bert_rebuild.cli.finetune import TASKS
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.shared_options import add_batch_size, add_reading_options
 from keras_bert_rebuild.files.kinds import ANSWERS
 from keras_bert_rebuild.files.output import claimed_file
 
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("task", nargs="?", help=f"one of {TASKS}; by default that of the folder")
-    parser.add_argument("--model", type=Path, required=True, help="a folder that `keras-bert finetune` wrote, RUN/model")
-    parser.add_argument("--input", type=Path, required=True, help="examples: tsv, csv, jsonl, conll, conllu, SQuAD json, or txt")
-    parser.add_argument("--output", type=Path, required=True, help="answers: a file in .jsonl, .tsv, .csv or, for questions, .json")
-    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="rows of a batch (32)")
-    parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="names of the parts in the input")
-    parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
-    parser.add_argument("--format", choices=FORMATS, help="the format of the input, if its name does not show it")
-    add_overwrite(parser, "the answers")
+    parser.add_argument(
+        "task",
+        nargs="?",
+        choices=TASKS,
+        metavar="TASK",
+        help=f"{', '.join(TASKS)} (default: the task that the model was fine-tuned for)",
+    )
+    parser.add_argument("--model", type=existing, required=True, metavar="PATH", help="fine-tuned model or its run")
+    parser.add_argument(
+        "--input",
+        type=existing,
+        required=True,
+        metavar="FILE",
+        help="examples: .tsv, .csv, .jsonl, .conll, .conllu, SQuAD .json or .txt",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="predictions to write: .jsonl, .tsv, .csv or, for questions, .json",
+    )
+    add_batch_size(parser)
+    add_reading_options(parser)
+    add_overwrite(parser, "the predictions")
     add_device_options(parser)
 
 
@@ -43,7 +59,7 @@ def run(args):
             batch_size=args.batch_size,
             columns=args.columns,
             header=args.header,
-            format=args.format,
+            format=args.input_format,
             overwrite=args.overwrite,
             progress=lambda done, rows: bar.update(shown, completed=done, total=rows),
         )

@@ -5,7 +5,8 @@ import re
 import sys
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import above_zero, positive
+from keras_bert_rebuild.cli.option_kinds import above_zero, existing
+from keras_bert_rebuild.cli.shared_options import add_document_per_file, add_flag, add_processes, vocabulary_file
 from keras_bert_rebuild.files.printable import printable
 
 _LIKE = {"exact": "the same as", "near": "nearly the same as"}
@@ -13,39 +14,50 @@ _LIKE = {"exact": "the same as", "near": "nearly the same as"}
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("corpus", type=Path, help="a text file or a folder of them, plain, .gz or .xz, one passage per line")
-    parser.add_argument("--vocab", type=Path, required=True, help="the vocabulary, a file with one token per line")
     parser.add_argument(
-        "--output", type=Path, required=True, help="the folder to write; called again, it resumes an interrupted run"
+        "corpus", type=existing, metavar="CORPUS", help="text file or folder of text files, also .gz or .xz, one passage per line"
     )
-    case = parser.add_mutually_exclusive_group()
-    case.add_argument("--cased", action="store_true", default=None, dest="cased", help="keep case and accents")
-    case.add_argument(
-        "--uncased", action="store_false", default=None, dest="cased", help="do not keep them; by default the vocabulary decides"
+    parser.add_argument(
+        "--tokenizer",
+        type=existing,
+        required=True,
+        metavar="PATH",
+        help="vocabulary file, one token per line, or a folder with a vocab.txt",
     )
-    parser.add_argument("--workers", type=positive, help="processes (one for every core)")
-    parser.add_argument("--shard", type=_part, default=(0, 1), metavar="I/N", help="make this of N parts, from 0; by default all")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="token store to write; the same command resumes an interrupted run",
+    )
+    add_flag(parser, "cased", "keep upper case and accents (default: as the vocabulary does)", no="--uncased")
+    add_processes(parser)
+    parser.add_argument(
+        "--shard", type=_part, default=(0, 1), metavar="I/N", help="process only part I of N, counted from 0 (default: everything)"
+    )
     parser.add_argument(
         "--deduplicate",
         choices=("no", "exact", "near"),
         default="no",
-        help="remove documents and then passages of at least 8 words that repeat an earlier one, exactly or nearly (no)",
+        help="remove repeated documents, and repeated passages of at least 8 words, that are exact or near duplicates "
+        "(default: no)",
     )
     parser.add_argument(
         "--similarity",
         type=above_zero,
         metavar="X",
-        help="with near, the least fraction of their runs of three words that two texts share, from 0.5 to 1 (0.8)",
+        help="for near duplicates, the minimum Jaccard similarity of word trigrams, from 0.5 to 1 (default: 0.8)",
     )
     parser.add_argument(
         "--apart-from",
-        type=Path,
+        type=existing,
         nargs="+",
         default=(),
         metavar="STORE",
-        help="with --deduplicate, folders of tokens whose texts are removed too: those to mix this one with, or to test on",
+        help="with --deduplicate, also remove what these token stores contain, such as a test set (default: none)",
     )
-    parser.add_argument("--document-per-file", action="store_true", help="blank lines do not end a document, files do")
+    add_document_per_file(parser)
 
 
 def run(args):
@@ -65,10 +77,10 @@ def run(args):
     ):
         done = prepare(
             args.corpus,
-            args.vocab,
+            vocabulary_file(args.tokenizer),
             args.output,
             cased=args.cased,
-            workers=args.workers,
+            workers=args.processes,
             part=args.shard,
             document_per_file=args.document_per_file,
             progress=bar.advance,

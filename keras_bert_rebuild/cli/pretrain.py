@@ -1,32 +1,40 @@
 """`keras-bert pretrain`: from a token store to a BERT, an ELECTRA or an XLNet."""
 
 import contextlib
-import dataclasses
 import signal
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import above_zero, docs, option_kind, refuse_together
+from keras_bert_rebuild.cli.option_kinds import checkpoint, existing, size_or_path, whole
 from keras_bert_rebuild.cli.pretrain_recipe import add_recipe_options, refuse_recipe_options, run_recipe
+from keras_bert_rebuild.cli.settings_options import add_settings, given_settings
+from keras_bert_rebuild.cli.shared_options import add_mix, check_mix, option_of, refuse_together
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import DECAY_SHAPES, SCHEDULES
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
-from keras_bert_rebuild.training.distributed.distribution import KINDS
+from keras_bert_rebuild.recipes.settings import SIZES
+from keras_bert_rebuild.training.distributed.distribution import KINDS as DISTRIBUTIONS
 
-CHOICES = {
-    "objective": tuple(OBJECTIVES),
-    "next_sentence": NEXT_SENTENCE,
-    "masking": MASKING,
-    "optimizer": OPTIMIZERS,
-    "schedule": SCHEDULES,
-    "decay_shape": DECAY_SHAPES,
-    "dtype": DTYPES,
-    "distribute": KINDS,
+# How options are parsed that are neither a number nor any text.
+KINDS = {
+    "model": {"type": size_or_path, "metavar": "SIZE|PATH", "known": tuple(SIZES)},
+    "init": {"type": checkpoint, "metavar": "PATH"},
+    "objective": {"choices": tuple(OBJECTIVES)},
+    "next_sentence": {"choices": NEXT_SENTENCE},
+    "masking": {"choices": MASKING},
+    "optimizer": {"choices": OPTIMIZERS},
+    "schedule": {"choices": SCHEDULES},
+    "decay_shape": {"choices": DECAY_SHAPES},
+    "decay_from": {"type": checkpoint, "metavar": "RUN"},
+    "dtype": {"choices": DTYPES},
+    "distribute": {"choices": DISTRIBUTIONS},
+    "coordinator": {"metavar": "ADDRESS:PORT"},
+    "probes": {"nargs": "*", "metavar": "[KIND:]NAME=TRAIN,DEV"},
+    "lengths": {"type": whole, "nargs": "*", "metavar": "N"},
+    "batch_warmup": {"type": whole, "nargs": "*", "metavar": "N"},
 }
-# Placeholders in the help for values that are neither numbers nor from a list.
-METAVARS = {"model": "SIZE|PATH", "init": "PATH", "decay_from": "RUN", "coordinator": "ADDRESS:PORT"}
 # Settings that a file can express, but a command line cannot.
 ONLY_IN_FILES = ("phases",)
 # Options that exclude each other.
@@ -37,35 +45,31 @@ def add_arguments(parser):
     """Declare the options: one for every field of `PretrainSettings`."""
     parser.add_argument(
         "store",
-        type=Path,
+        type=existing,
         nargs="+",
-        help="a folder that `keras-bert prepare` wrote; several are mixed, with the same vocabulary; with --recipe also text files",
+        metavar="STORE",
+        help="token store that keras-bert prepare wrote; several with the same vocabulary are mixed. With --recipe also text files",
     )
-    parser.add_argument(
-        "--mix", type=above_zero, nargs="+", metavar="X", help="the weight of every folder in the examples (its number of tokens)"
-    )
+    add_mix(parser)
     parser.add_argument(
         "--output",
         type=Path,
-        help="the folder of the run; called again, it resumes a stopped run (with --recipe keras-bert-NAME)",
+        metavar="FOLDER",
+        help="folder of the run, required without --recipe; the same command resumes an interrupted run (default: "
+        "keras-bert-RECIPE)",
     )
-    parser.add_argument("--config", type=Path, metavar="YAML", help="a file of settings, the names below with _ for -; options win")
     add_recipe_options(parser)
-    helps = docs(PretrainSettings)
-    for field in dataclasses.fields(PretrainSettings):
-        if field.name in ONLY_IN_FILES:
-            continue
-        parser.add_argument(f"--{field.name.replace('_', '-')}", help=helps[field.name].replace("%", "%%"), **_kind(field))
+    add_settings(parser, PretrainSettings, KINDS, ONLY_IN_FILES)
     add_device_options(parser)
 
 
 def run(args):
     """Train, show the progress, and return the exit code."""
     if args.recipe is not None:
-        return run_recipe(args, _names())
+        return run_recipe(args, given_settings(args, PretrainSettings, ONLY_IN_FILES))
     refuse_recipe_options(args)
     if args.output is None:
-        raise ValueError("--output is needed without --recipe: the folder of the run.")
+        raise ValueError("--output FOLDER is required without --recipe: the folder of the run.")
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import TrainingBar
@@ -74,21 +78,18 @@ def run(args):
     from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
     from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
     from keras_bert_rebuild.recipes.probing.probe_report import probe_report
-    from keras_bert_rebuild.recipes.run_folder import read_yaml
     from keras_bert_rebuild.training.distributed.hosts import host_index, join_hosts
 
     refuse_together(args, *APART, ("minutes", "decay_from"))
     stores = args.store
-    if args.mix is not None and len(args.mix) != len(stores):
-        raise ValueError(f"--mix must have a weight for every folder of tokens; got {len(args.mix)} for {len(stores)}.")
+    check_mix(args)
     if args.held_out == 0 and args.evaluation_steps is not None:
-        raise ValueError("--evaluation-steps is for documents held out, and --held-out 0 holds out none: leave one of them out.")
-    given = read_yaml(args.config) if args.config else {}
+        raise ValueError("--eval-batches is for documents held out, and --held-out 0 holds out none: leave one of them out.")
+    given = given_settings(args, PretrainSettings, ONLY_IN_FILES)
     of_one_phase = [name for name in ("steps", "batch_size", "seq_len", "max_predictions") if getattr(args, name) is not None]
     if given.get("phases") and of_one_phase:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in of_one_phase)
-        raise ValueError(f"{args.config} has phases with their own steps, batches and lengths; got {options} as well.")
-    given.update({name: getattr(args, name) for name in _names() if getattr(args, name) is not None})
+        options = ", ".join(map(option_of, of_one_phase))
+        raise ValueError(f"{args.settings} has phases with their own steps, batches and lengths; got {options} as well.")
     settings = PretrainSettings.from_dict(given)
     planned = with_decay(settings, args.output)
     args.used = tuple(max(getattr(phase, name) for phase in planned.all_phases) for name in ("batch_size", "seq_len"))
@@ -96,7 +97,7 @@ def run(args):
     try:
         join_hosts(settings.hosts, settings.host_index, settings.coordinator)
         writes = host_index() == 0
-        inputs = [*stores, args.config, settings.init, settings.decay_from]
+        inputs = [*stores, args.settings, settings.init, settings.decay_from]
         claim = claimed_run(args.output, RUN, inputs) if writes else contextlib.nullcontext()
         shown = TrainingBar(Console(stderr=True), total) if writes else contextlib.nullcontext()
         with claim, shown as bar:
@@ -112,17 +113,3 @@ def run(args):
             print(line)
         print(f"curve    {args.output / 'metrics.csv'}")
     return 0
-
-
-def _names():
-    """The settings that have an option."""
-    return [field.name for field in dataclasses.fields(PretrainSettings) if field.name not in ONLY_IN_FILES]
-
-
-def _kind(field):
-    """How an option is parsed, from its field."""
-    if field.name == "probes":
-        return {"nargs": "*", "metavar": "[KIND:]NAME=TRAIN,DEV"}
-    if field.name in ("lengths", "batch_warmup"):
-        return {"type": int, "nargs": "*", "metavar": "N"}
-    return option_kind(field, CHOICES, METAVARS)

@@ -4,10 +4,17 @@ import signal
 import sys
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import positive, refuse_together
+from keras_bert_rebuild.cli.option_kinds import existing, positive
+from keras_bert_rebuild.cli.shared_options import (
+    add_document_per_file,
+    add_processes,
+    option_of,
+    refuse_together,
+    vocabulary_file,
+)
 
 # Options that are for a recipe, and their names in `args`.
-ONLY_WITH_RECIPE = ("vocab", "vocab_size", "processes", "document_per_file")
+ONLY_WITH_RECIPE = ("tokenizer", "vocab_size", "processes", "document_per_file")
 
 
 def add_recipe_options(parser):
@@ -15,17 +22,21 @@ def add_recipe_options(parser):
     parser.add_argument(
         "--recipe",
         metavar="NAME|YAML",
-        help="bert, modern or a file: text files become a vocabulary, tokens, a run of --minutes or --steps and a score; options "
-        "win over the recipe",
-    )
-    parser.add_argument("--vocab", type=Path, metavar="FILE", help="with --recipe, a vocabulary instead of learning one")
-    parser.add_argument("--vocab-size", type=positive, metavar="N", help="with --recipe, the tokens to learn (the recipe's number)")
-    parser.add_argument(
-        "--processes", type=positive, metavar="N", help="with --recipe, processes that tokenise (one for every core)"
+        help="bert, modern or a recipe file: make vocabulary and tokens from text files, train for --minutes or --steps "
+        "and evaluate, in "
+        "one go; other options take precedence over the recipe (default: none)",
     )
     parser.add_argument(
-        "--document-per-file", action="store_true", help="with --recipe, blank lines do not end a document, files do"
+        "--tokenizer",
+        type=existing,
+        metavar="PATH",
+        help="with --recipe: vocabulary file, or a folder with one (default: learn one)",
     )
+    parser.add_argument(
+        "--vocab-size", type=positive, metavar="N", help="with --recipe: tokens of the vocabulary to learn (default: the recipe's)"
+    )
+    add_processes(parser, "with --recipe: ")
+    add_document_per_file(parser, "with --recipe: ")
 
 
 def refuse_recipe_options(args):
@@ -36,27 +47,26 @@ def refuse_recipe_options(args):
     """
     name = next((name for name in ONLY_WITH_RECIPE if getattr(args, name)), None)
     if name is not None:
-        raise ValueError(f"--{name.replace('_', '-')} is for --recipe: give both, or leave it out.")
+        raise ValueError(f"{option_of(name)} is only for --recipe: add --recipe, or leave it out.")
 
 
-def run_recipe(args, names):
+def run_recipe(args, given):
     """Train by the recipe, print what is done, and return the exit code.
 
     Args:
         args: the arguments of `keras-bert pretrain`.
-        names: the settings that have an option.
+        given: the settings that they give.
     """
     refuse_together(
         args,
         ("init", "model"),
         ("steps", "minutes"),
         ("warmup_steps", "warmup_fraction"),
-        ("recipe", "config"),
-        ("vocab", "vocab_size"),
+        ("recipe", "settings"),
+        ("tokenizer", "vocab_size"),
     )
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if "minutes" not in given and "steps" not in given:
-        raise ValueError("--recipe needs a budget: --minutes of training, or --steps.")
+        raise ValueError("--recipe needs a budget: add --minutes or --steps.")
 
     from rich.console import Console
 
@@ -70,7 +80,7 @@ def run_recipe(args, names):
             args.store,
             output,
             args.recipe,
-            vocabulary=args.vocab,
+            vocabulary=None if args.tokenizer is None else vocabulary_file(args.tokenizer),
             vocab_size=args.vocab_size,
             mix=args.mix,
             processes=args.processes,

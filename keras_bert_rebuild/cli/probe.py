@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from keras_bert_rebuild.cli.block_options import add_block_options, check_output
-from keras_bert_rebuild.cli.finetune import Columns
-from keras_bert_rebuild.cli.option_kinds import yes_or_no
+from keras_bert_rebuild.cli.block_options import add_block_options
+from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.shared_options import add_model, add_reading_options, check_format
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import DRAWING
 from keras_bert_rebuild.files.output import claimed_file
@@ -15,18 +15,27 @@ KINDS = ("classification", "tagging")
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("model", help="a folder or file that from_pretrained reads")
-    parser.add_argument("--train", type=Path, required=True, help="examples to fit the probes to: tsv, csv, jsonl, conll or conllu")
-    parser.add_argument("--dev", type=Path, required=True, help="examples to measure them on")
-    parser.add_argument("--kind", choices=KINDS, help="labels of texts, or tags of words (tagging for conll and conllu)")
-    parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="names of the parts in the files")
-    parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
-    add_block_options(parser, 2000, "texts of each file", "of the sample and of the labels of the control task")
+    add_model(parser)
+    parser.add_argument(
+        "--train",
+        type=existing,
+        required=True,
+        metavar="FILE",
+        help="examples to fit the probes to: .tsv, .csv, .jsonl, .conll or .conllu",
+    )
+    parser.add_argument("--dev", type=existing, required=True, metavar="FILE", help="examples to evaluate the probes on")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        help="labels of texts, or tags of words (default: tagging for .conll and .conllu, otherwise classification)",
+    )
+    add_reading_options(parser, formats=False)
+    add_block_options(parser, 2000, "examples of each file", "the sample and of the control task")
 
 
 def run(args):
     """Probe, show the result and return the exit code."""
-    check_output(args)
+    check_format(args, "svg")
     if args.output is None:
         _print(_probing(args), args.format)
         return 0
@@ -54,7 +63,7 @@ def _probing(args):
         for path in (args.train, args.dev)
     ]
     tokenizer, model = load_tokenizer(args.tokenizer or args.model), from_pretrained(args.model)
-    options = {"pooling": args.pooling, "max_len": args.max_len, "batch_size": args.batch_size, "seed": args.seed}
+    options = {"pooling": args.pooling, "max_len": args.max_seq_length, "batch_size": args.batch_size, "seed": args.seed}
     console = Console(stderr=True)
     with console.status("") as status:
         return probe(model, tokenizer, *parts, **options, progress=status.update)

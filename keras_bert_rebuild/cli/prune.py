@@ -4,32 +4,34 @@ import time
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.finetune import Columns
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive, yes_or_no
-from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, number
+from keras_bert_rebuild.cli.shared_options import add_batch_size, add_reading_options
 from keras_bert_rebuild.files.kinds import MODEL
 from keras_bert_rebuild.files.output import claimed_folder
 
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("model", type=Path, help="a folder that `keras-bert finetune` wrote, RUN/model")
+    parser.add_argument("--model", type=existing, required=True, metavar="PATH", help="fine-tuned model or its run")
     parser.add_argument(
-        "--heads",
-        type=float,
+        "--amount",
+        type=number,
         required=True,
-        metavar="SHARE",
-        help="share of the heads to take away, such as 0.3; every block keeps one",
+        metavar="X",
+        help="fraction of the attention heads to remove, such as 0.3; every block keeps at least one",
     )
-    parser.add_argument("--data", type=Path, required=True, help="labelled examples that decide which heads matter least")
     parser.add_argument(
-        "--measure-on", type=Path, metavar="FILE", help="labelled examples to score before and after (those of --data)"
+        "--dev", type=existing, required=True, metavar="FILE", help="labelled examples that show which heads matter least"
     )
-    parser.add_argument("--output", type=Path, required=True, help="the folder of the smaller model to write")
-    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="rows of a batch (32)")
-    parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="names of the parts in the examples")
-    parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
-    parser.add_argument("--format", choices=FORMATS, help="the format of the examples, if their names do not show it")
+    parser.add_argument(
+        "--test",
+        type=existing,
+        metavar="FILE",
+        help="labelled examples to score before and after pruning (default: those of --dev)",
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="pruned model to write")
+    add_batch_size(parser)
+    add_reading_options(parser)
     add_overwrite(parser, "the model")
     add_device_options(parser)
 
@@ -37,9 +39,9 @@ def add_arguments(parser):
 def run(args):
     """Prune, print what it costs and return the exit code."""
     folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
-    if not 0 < args.heads <= 1:
-        raise ValueError(f"--heads must be a share above 0 and at most 1; got {args.heads}.")
-    with claimed_folder(args.output, MODEL, [folder, args.data, args.measure_on], args.overwrite):
+    if not 0 < args.amount <= 1:
+        raise ValueError(f"--amount must be above 0 and at most 1; got {args.amount}.")
+    with claimed_folder(args.output, MODEL, [folder, args.dev, args.test], args.overwrite):
         return _prune(args, folder)
 
 
@@ -52,9 +54,9 @@ def _prune(args, folder):
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     task = load_task(folder)
-    reading = {"columns": args.columns, "header": args.header, "format": args.format}
+    reading = {"columns": args.columns, "header": args.header, "format": args.input_format}
     examples, measured_on = (
-        None if file is None else read_examples(file, task.word.examples, **reading) for file in (args.data, args.measure_on)
+        None if file is None else read_examples(file, task.word.examples, **reading) for file in (args.dev, args.test)
     )
     start = time.monotonic()
     with progress_bar(Console(stderr=True)) as bar:
@@ -62,7 +64,7 @@ def _prune(args, folder):
         done = prune_task(
             task,
             examples,
-            args.heads,
+            args.amount,
             measured_on=measured_on,
             batch_size=args.batch_size,
             progress=lambda finished, of: bar.update(shown, completed=finished, total=of),

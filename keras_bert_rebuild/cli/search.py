@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
 from keras_bert_rebuild.files.kinds import RANKING
 from keras_bert_rebuild.files.output import claimed_file
 from keras_bert_rebuild.files.printable import printable
@@ -18,42 +18,63 @@ SHOWN = 100
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("index", type=Path, help="a folder that keras-bert index wrote")
-    parser.add_argument("query", nargs="?", help="a query, unless --queries has them")
-    parser.add_argument("--queries", type=Path, metavar="FILE", help="queries with ids: .jsonl of BEIR or .tsv, also .gz or .xz")
+    parser.add_argument("index", type=existing, metavar="INDEX", help="folder that keras-bert index wrote")
+    parser.add_argument("query", nargs="?", metavar="QUERY", help="query to search for, unless --queries is given")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="the run to write for --queries, in TREC's format: .tsv, .txt, .run"
+        "--queries",
+        type=existing,
+        metavar="FILE",
+        help="queries with ids, .jsonl in BEIR's format or .tsv, also .gz or .xz (default: QUERY)",
     )
     parser.add_argument(
-        "--judgements", type=Path, metavar="FILE", help=f"qrels of TREC or BEIR: print {', '.join(MEASURES)} of --queries"
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="ranking to write for --queries, in TREC's format: .tsv, .txt, .run (default: none)",
     )
     parser.add_argument(
-        "--top-k", type=positive, metavar="N", help=f"documents of a query ({ON_SCREEN}; of a file of queries {IN_RUN})"
+        "--qrels",
+        type=existing,
+        metavar="FILE",
+        help=f"relevance judgements in TREC's or BEIR's format, to print {', '.join(MEASURES)} (default: no evaluation)",
     )
-    parser.add_argument("--model", type=Path, help="the model of the index, if it is not where it was")
-    parser.add_argument("--rerank", type=Path, metavar="MODEL", help="a reranker, which scores the best --depth documents again")
     parser.add_argument(
-        "--candidates", type=Path, metavar="INDEX", help="another index of the same documents: score only the best --depth of it"
+        "--top-k", type=positive, metavar="N", help=f"documents per query (default: {ON_SCREEN}; {IN_RUN} with --queries)"
+    )
+    parser.add_argument(
+        "--model", type=existing, metavar="PATH", help="model of the index (default: where it was when it was indexed)"
+    )
+    parser.add_argument(
+        "--rerank", type=existing, metavar="MODEL", help="reranker that scores the best --depth documents again (default: none)"
+    )
+    parser.add_argument(
+        "--candidates",
+        type=existing,
+        metavar="INDEX",
+        help="another index of the same documents, whose best --depth documents alone are scored (default: all documents)",
     )
     parser.add_argument(
         "--fuse",
-        type=Path,
+        type=existing,
         action="append",
         default=[],
         metavar="INDEX",
-        help="another index of the same documents, whose ranking is fused with this one's by reciprocal ranks; may be repeated",
+        help="another index of the same documents, to combine by reciprocal rank fusion; may be repeated (default: none)",
     )
     parser.add_argument(
-        "--depth", type=positive, default=100, metavar="N", help="documents that --rerank, --candidates and --fuse take (100)"
+        "--depth", type=positive, default=100, metavar="N", help="documents for --rerank, --candidates and --fuse (default: 100)"
     )
     parser.add_argument(
         "--rescore",
         type=positive,
         metavar="N",
-        help="N times --top-k candidates of int8 (4) or binary (16) vectors are scored by the most exact ones of the index",
+        help="rescore N times --top-k candidates of int8 or binary vectors at higher precision (default: 4 for int8, 16 "
+        "for binary)",
     )
-    parser.add_argument("--engine", choices=("numpy", "faiss"), default="numpy", help="what searches dense vectors (numpy)")
-    add_overwrite(parser, "the run")
+    parser.add_argument(
+        "--engine", choices=("numpy", "faiss"), default="numpy", help="library that searches dense vectors (default: numpy)"
+    )
+    add_overwrite(parser, "the ranking")
     add_device_options(parser)
 
 
@@ -61,14 +82,14 @@ def run(args):
     """Search and return the exit code."""
     if (args.query is None) == (args.queries is None):
         raise ValueError("expected a query or --queries FILE, and not both.")
-    for option in ("output", "judgements"):
+    for option in ("output", "qrels"):
         if getattr(args, option) is not None and args.queries is None:
             raise ValueError(f"--{option} is for a file of queries: give --queries FILE.")
-    if args.queries is not None and args.output is None and args.judgements is None:
-        raise ValueError("--queries is for --output FILE, --judgements FILE or both.")
+    if args.queries is not None and args.output is None and args.qrels is None:
+        raise ValueError("--queries is for --output FILE, --qrels FILE or both.")
     claim = contextlib.nullcontext()
     if args.output is not None:
-        inputs = [args.index, args.queries, args.judgements, args.model, args.rerank, args.candidates, *args.fuse]
+        inputs = [args.index, args.queries, args.qrels, args.model, args.rerank, args.candidates, *args.fuse]
         claim = claimed_file(args.output, RANKING, inputs, args.overwrite)
     with claim:
         return _search_one(args) if args.queries is None else _search_file(args)
@@ -91,14 +112,14 @@ def _search_file(args):
 
     queries = read_queries(args.queries)
     judgements = None
-    if args.judgements is not None:
-        judgements = read_judgements(args.judgements)
+    if args.qrels is not None:
+        judgements = read_judgements(args.qrels)
         check_judgements(Index.open(args.index), judgements)
         unknown = [name for name in judgements if name not in queries]
         if unknown:
             raise ValueError(
                 f"expected judgements of queries of {args.queries}; {len(unknown):,} of {len(judgements):,} queries of "
-                f"{args.judgements} are not in it, such as {printable(unknown[0])!r}."
+                f"{args.qrels} are not in it, such as {printable(unknown[0])!r}."
             )
         if args.output is None:
             queries = {name: queries[name] for name in judgements}

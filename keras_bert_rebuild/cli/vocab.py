@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import add_overwrite
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, whole
+from keras_bert_rebuild.cli.shared_options import add_flag
 from keras_bert_rebuild.files.kinds import VOCABULARY
 from keras_bert_rebuild.files.output import claimed_file
 
@@ -12,10 +13,16 @@ _BLOCK_BYTES = 1_000_000  # the bar advances with each block
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("corpus", type=Path, help="a text file or a folder of them, plain, .gz or .xz")
-    parser.add_argument("--size", type=int, default=30000, help="tokens, special ones included (30000)")
-    parser.add_argument("--cased", action="store_true", help="keep case and accents")
-    parser.add_argument("--output", type=Path, required=True, help="the file to write, one token per line")
+    parser.add_argument("corpus", type=existing, metavar="CORPUS", help="text file or folder of text files, also .gz or .xz")
+    parser.add_argument(
+        "--vocab-size",
+        type=whole,
+        default=30000,
+        metavar="N",
+        help="tokens of the vocabulary, including special ones (default: 30000)",
+    )
+    add_flag(parser, "cased", "keep upper case and accents (default: uncased)", no="--uncased", default=False)
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="vocabulary to write, one token per line")
     add_overwrite(parser, "the vocabulary")
 
 
@@ -33,8 +40,8 @@ def _learn(args):
     from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS, save_vocabulary, train_vocabulary
 
     console = Console(stderr=True)
-    if args.size <= len(SPECIAL_TOKENS):
-        raise ValueError(f"--size must be over {len(SPECIAL_TOKENS)}, the number of special tokens; got {args.size}.")
+    if args.vocab_size <= len(SPECIAL_TOKENS):
+        raise ValueError(f"--vocab-size must be above {len(SPECIAL_TOKENS)}, the number of special tokens; got {args.vocab_size}.")
     reader = CorpusReader(args.corpus, block_bytes=_BLOCK_BYTES)
     words = WordCounts(args.cased)
     with ReadingProgress(console, "counting words", reader.file_bytes) as bar:
@@ -51,12 +58,12 @@ def _learn(args):
     if words.too_long:
         print(f"keras-bert vocab: {words.too_long:,} words of over {LONGEST_WORD} characters left out", file=sys.stderr)
     with console.status(f"learning pieces from {len(counts):,} words"):
-        tokens = train_vocabulary(counts, args.size)
+        tokens = train_vocabulary(counts, args.vocab_size)
     save_vocabulary(tokens, args.output)
     print(
         f"read     {reader.file_bytes:,} bytes in {len(reader.files):,} files: {counts.total():,} words, {len(counts):,} different"
     )
     print(f"wrote    {args.output}  {len(tokens):,} tokens")
-    if len(tokens) < args.size:
-        print(f"         only these occur at least twice; {args.size:,} were requested")
+    if len(tokens) < args.vocab_size:
+        print(f"         only these occur at least twice; {args.vocab_size:,} were requested")
     return 0

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive, whole
+from keras_bert_rebuild.cli.shared_options import add_batch_size, add_top_k
 from keras_bert_rebuild.files.kinds import ATTRIBUTIONS
 from keras_bert_rebuild.files.output import claimed_file
 
@@ -24,22 +25,47 @@ BAR = 24
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("model", type=Path, help="a folder of a task, or of weights with the head of one")
-    parser.add_argument("text", help="a text; a query, a question or a prompt where the task reads two")
-    parser.add_argument("--pair", action="append", help="the second text: of a pair, a document, the text with an answer, a choice")
-    parser.add_argument("--task", help="the task, if the folder does not say it: a kind of task, fill_mask or next_sentence")
-    parser.add_argument("--method", nargs="+", choices=METHODS, default=[METHODS[0]], help="one or several (integrated-gradients)")
-    parser.add_argument("--target", help="a label, a tag, a choice, an answer or a word to explain (what the model answers)")
-    parser.add_argument("--at", help="the word whose tag is explained, or its number; the number of a mask")
-    parser.add_argument("--quantity", choices=("logit", "probability"), default="logit", help="of the target (logit)")
-    parser.add_argument("--baseline", choices=BASELINES, default="mask", help="what stands for an absent word (mask)")
-    parser.add_argument("--steps", type=positive, metavar="N", help="points of integrated gradients (50)")
-    parser.add_argument("--samples", type=positive, metavar="N", help="permutations of Shapley values, an even number (64)")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the permutations (0)")
-    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="rows of a batch (32)")
-    parser.add_argument("--top", type=positive, default=12, metavar="N", help="words of the table in a terminal (12)")
-    parser.add_argument("--format", choices=FORMATS, help="how to show it (text, or that of the output)")
-    parser.add_argument("--output", type=Path, help="a file to write, .html or .json")
+    parser.add_argument(
+        "text", metavar="TEXT", help="text to explain; the query, question or prompt where the task reads two texts"
+    )
+    parser.add_argument(
+        "--model", type=existing, required=True, metavar="PATH", help="fine-tuned model or its run, or a checkpoint with a head"
+    )
+    parser.add_argument(
+        "--pair",
+        action="append",
+        metavar="TEXT",
+        help="second text: of a pair, the document, the passage with the answer, or a choice; repeated for several choices "
+        "(default: none)",
+    )
+    parser.add_argument("--task", metavar="TASK", help="kind of task, fill_mask or next_sentence (default: that of the model)")
+    parser.add_argument(
+        "--method",
+        nargs="+",
+        choices=METHODS,
+        default=[METHODS[0]],
+        metavar="METHOD",
+        help=f"attribution methods: {', '.join(METHODS)} (default: {METHODS[0]})",
+    )
+    parser.add_argument(
+        "--target", metavar="TEXT", help="label, tag, choice, answer or word to explain (default: the model's answer)"
+    )
+    parser.add_argument(
+        "--at", metavar="WORD|N", help="word, or its number, whose tag is explained; number of the mask (default: the first)"
+    )
+    parser.add_argument(
+        "--quantity", choices=("logit", "probability"), default="logit", help="output of the model to attribute (default: logit)"
+    )
+    parser.add_argument("--baseline", choices=BASELINES, default="mask", help="replacement of an absent word (default: mask)")
+    parser.add_argument(
+        "--integration-steps", type=positive, metavar="N", help="integration steps of integrated-gradients (default: 50)"
+    )
+    parser.add_argument("--samples", type=positive, metavar="N", help="permutations of shapley, an even number (default: 64)")
+    parser.add_argument("--seed", type=whole, metavar="N", help="random seed of the permutations (default: 0)")
+    add_batch_size(parser)
+    add_top_k(parser, 12, "words to show in the terminal")
+    parser.add_argument("--format", choices=FORMATS, help="how to print it (default: text), or the format of --output")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file to write: .html or .json (default: print)")
     add_overwrite(parser, "the file")
     add_device_options(parser)
 
@@ -47,7 +73,7 @@ def add_arguments(parser):
 def run(args):
     """Attribute, show it, and return the exit code."""
     if args.output is None:
-        _show(_attributions(args), args.format or "text", args.top)
+        _show(_attributions(args), args.format or "text", args.top_k)
         return 0
     suffix = args.output.suffix.lower()
     written = "json" if suffix == ".json" else "html"

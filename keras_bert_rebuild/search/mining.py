@@ -27,28 +27,28 @@ class MiningSettings:
     """How negatives are chosen from the texts that a query finds."""
 
     negatives: int = 5
-    """how many negatives for each pair, at most"""
+    """Maximum number of negatives per pair."""
 
     from_rank: int = 1
-    """the first rank to take one from; 1 is the best text that is not known to be right"""
+    """First rank to take negatives from; rank 1 is the best text that is not marked as relevant."""
 
     to_rank: int = 100
-    """the last rank to take one from"""
+    """Last rank to take negatives from."""
 
     margin: float | None = None
-    """how far below that of the positive the score of a negative must be, as a number"""
+    """Minimum difference between the score of the positive and that of a negative (default: none)."""
 
     relative_margin: float | None = None
-    """the same as a fraction of the score of the positive: 0.05 for at most 0.95 of it"""
+    """The same as a fraction of the score of the positive: with 0.05, negatives score at most 0.95 of it (default: none)."""
 
     max_score: float | None = None
-    """the highest score that a negative may have"""
+    """Maximum score of a negative (default: none)."""
 
     sampling: str = "best"
-    """best takes the best of them, random draws from all"""
+    """Which of the candidates to take: best (the highest ranked) or random."""
 
     seed: int = 0
-    """the seed of random"""
+    """Random seed of the sampling."""
 
     def __post_init__(self) -> None:
         if self.negatives < 1 or not 1 <= self.from_rank <= self.to_rank:

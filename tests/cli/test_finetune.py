@@ -9,8 +9,9 @@ import pytest
 from helpers.command_line import said_by_verb
 from rich.console import Console
 
-from keras_bert_rebuild.cli.option_kinds import docs
 from keras_bert_rebuild.cli.progress import FinetuneBar
+from keras_bert_rebuild.cli.settings_options import docs
+from keras_bert_rebuild.cli.shared_options import option_of
 from keras_bert_rebuild.recipes.finetuning import finetune as recipe
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 
@@ -39,8 +40,8 @@ def test_every_setting_has_an_option_with_its_help(capsys):
     said = " ".join(said_by(capsys, "--help").out.split())
     assert docs(FinetuneSettings).keys() == {field.name for field in dataclasses.fields(FinetuneSettings)}
     for field in dataclasses.fields(FinetuneSettings):
-        assert f"--{field.name.replace('_', '-')} " in said
-    assert "Passes over the examples" in said
+        assert re.search(f"{option_of(field.name)}[ ,]", said)
+    assert "passes over the training examples (default: 3)" in said
 
 
 def test_options_and_a_file_give_the_same_settings_and_options_win(called, capsys, tmp_path):

@@ -50,138 +50,141 @@ class FinetuneSettings:
     """
 
     epochs: int = 3
-    """Passes over the examples."""
+    """Passes over the training examples."""
 
     steps: int | None = None
-    """Optimizer steps, instead of epochs."""
+    """Optimizer steps, instead of `epochs` (default: as many as the epochs have)."""
 
     batch_size: int = 32
-    """Rows of an optimizer step; a text that is longer than max_len has several rows."""
+    """Examples per optimizer step; a text longer than `max_len` counts once for each of its windows."""
 
     learning_rate: float = 3e-5
-    """The maximum rate; BERT's authors chose among 2e-5, 3e-5 and 5e-5."""
+    """Peak learning rate; BERT's authors tried 2e-5, 3e-5 and 5e-5."""
 
     head_rate: float = 1.0
-    """Rate of the newly initialised last layer of the head, as a multiple of learning_rate."""
+    """Learning rate of the new task head, as a multiple of `learning_rate`."""
 
     warmup: float = 0.1
-    """Fraction of the steps during which the rate rises; then it falls linearly to 0."""
+    """Learning rate warm-up as a fraction of the steps; afterwards the rate decays linearly to 0."""
 
     weight_decay: float = 0.01
-    """Fraction of a weight that is subtracted at a rate of 1; biases and norms are not decayed."""
+    """Weight decay (decoupled, as in AdamW); biases and normalisation parameters are not decayed."""
 
     layer_decay: float = 1.0
-    """Rate of a block, as a fraction of that of the block above it, such as 0.9."""
+    """Layer-wise learning rate decay: each block learns at this fraction of the rate of the block above it, such as 0.9; 1 for
+    none."""
 
     clip_norm: float | None = 1.0
-    """Maximum norm of the gradient of all weights; None for no limit."""
+    """Maximum global gradient norm."""
 
     dropout: float | None = None
-    """Rate of all dropouts; None for the rates of the model."""
+    """Dropout rate everywhere in the model (default: the model's own rates)."""
 
     max_len: int | None = None
-    """Maximum number of tokens in a row; longer texts are split into windows. None: the maximum of the model, at most 512."""
+    """Maximum sequence length in tokens; longer texts are split into overlapping windows (default: the model's maximum, at most
+    512)."""
 
     stride: int | None = None
-    """Tokens that a window shares with the next; None: a quarter of max_len."""
+    """Tokens by which successive windows of a long text overlap (default: a quarter of `max_len`)."""
 
     class_weights: dict | str | None = None
-    """Weights of labels in the loss, such as rare=3; "balanced" for weights that give all labels the same influence."""
+    """Weights of the labels in the loss, such as rare=3, or balanced for weights inversely proportional to label frequencies
+    (default: all 1)."""
 
     metric: str | None = None
-    """The score that chooses the best checkpoint; None for the usual one of the task."""
+    """Metric that selects the best checkpoint (default: the main metric of the task)."""
 
     evaluate_steps: int | None = None
-    """Optimizer steps between evaluations; None: those of an epoch."""
+    """Optimizer steps between evaluations (default: once per epoch)."""
 
     patience: int | None = None
-    """Evaluations without a better score after which the training stops; None: it never stops early."""
+    """Early stopping: evaluations without improvement before training ends (default: no early stopping)."""
 
     lora_rank: int | None = None
-    """Train adapters of this rank and the head instead of all weights."""
+    """Train LoRA adapters of this rank and the task head instead of all weights (default: all weights)."""
 
     freeze: Sequence[str] = ()
-    """Regular expressions over variable paths; variables whose path matches do not change, such as ^Embedding- for embeddings."""
+    """Regular expressions; variables whose path matches one are frozen, such as ^Embedding- for the embeddings (default: none)."""
 
     objective: str | None = None
-    """What is learned. similarity: "cosine" (None, if all pairs have scores), to fit the scores, "cosent", to have their order, or
-    "in_batch_negatives" (None, if not), to tell pairs from each other. retrieval, sparse-retrieval and late-interaction:
-    "in_batch_negatives" (None), to find the positive among all texts of the batch, "margin_mse" or "distillation", to agree with a
-    teacher's scores. labelled-similarity: "triplet" (None) or "contrastive". rerank: "binary", "graded", "pairwise", "listwise" or
-    "lambda", or "margin_mse", "mse" or "list_net" for the scores of a teacher; None for the usual one of the examples."""
+    """Training objective. similarity: cosine, cosent or in_batch_negatives (default: cosine if every pair has a score, otherwise
+    in_batch_negatives). retrieval, sparse-retrieval and late-interaction: in_batch_negatives (default), margin_mse or distillation.
+    labelled-similarity: triplet (default) or contrastive. rerank: binary, graded, pairwise, listwise or lambda, or for the scores
+    of a teacher margin_mse, mse or list_net (default: chosen by the examples)."""
 
     temperature: float | None = None
-    """What cosines are divided by; None for the usual number of the objective, such as 0.05."""
+    """Temperature that divides cosine similarities in the loss, such as 0.05 (default: that of the objective)."""
 
     learned_temperature: bool = False
-    """For retrieval and labelled-similarity: learn the temperature, too, at 100 times the rate."""
+    """Learn the temperature as well, at 100 times the learning rate (retrieval, labelled-similarity)."""
 
     symmetric: bool = False
-    """For retrieval: find also the query of every positive among those of the batch."""
+    """Add the loss in the other direction: for each positive, find its query in the batch (retrieval)."""
 
     matryoshka_dims: Sequence[int] | None = None
-    """Train prefixes of vectors too, of these numbers of dimensions, such as 384 128 64."""
+    """Dimensions of prefixes of the vectors that are trained too (Matryoshka), such as 384 128 64 (default: none)."""
 
     matryoshka_weights: Sequence[float] | None = None
-    """The weight of the loss of each of matryoshka_dims; None for 1."""
+    """Weights of the losses of the Matryoshka dimensions (default: all 1)."""
 
     chunk: int | None = None
-    """For retrieval and labelled-similarity: rows that the encoder computes at a time, so that memory does not depend on the batch,
-    at a third more computation; None for all."""
+    """Encode this many rows at a time, so that memory does not grow with the batch (gradient caching), for about a third more
+    computation (retrieval, labelled-similarity; default: all at once)."""
 
     guide: str | None = None
-    """For retrieval: the folder of a model of vectors; texts that it finds nearer to a query than its positive are no negatives."""
+    """Folder of an embedding model: texts that it ranks above the positive are not used as negatives (retrieval; default: none)."""
 
     false_negative_margin: float | None = None
-    """For retrieval: texts are no negatives whose cosine is above that of the positive by more than this, by the guide if there is
-    one, else by the model that is trained."""
+    """Texts whose cosine similarity exceeds the positive's by more than this are not used as negatives, judged by the guide or else
+    by the trained model itself (retrieval; default: all are used)."""
 
     query_prompt: str | None = None
-    """For retrieval: what queries begin with, such as "query: "; the saved model has it, too."""
+    """Prompt in front of every query, such as "query: "; saved with the model (retrieval; default: none)."""
 
     document_prompt: str | None = None
-    """For retrieval: what texts to find begin with."""
+    """Prompt in front of every document; saved with the model (retrieval; default: none)."""
 
     crf: bool = False
-    """For token_classification: end the head in a conditional random field, which learns, at 100 times the rate, which tags follow
-    each other."""
+    """Add a conditional random field to the head; its transition scores learn at 100 times the learning rate
+    (token-classification)."""
 
     dtype: str = "float32"
-    """"float32", or "mixed_bfloat16" for products in bfloat16 and weights in float32."""
+    """Precision: float32, or mixed_bfloat16 (computation in bfloat16, weights in float32)."""
 
     jit_compile: bool | str = "auto"
-    """Whether steps are compiled with XLA; "auto": as Keras does, on JAX, and on TensorFlow where there is an accelerator."""
+    """Compile training steps with XLA; auto compiles on JAX, and on TensorFlow with an accelerator."""
 
     columns: dict | None = None
-    """The names of the parts of an example in the files, such as text=utterance, or the numbers of their columns, from 1."""
+    """Columns of the files, by name or number from 1, such as text=utterance label=2 (default: the usual names, or the order text,
+    second text, label)."""
 
     header: bool | None = None
-    """Whether the first row of a table names its columns; None to infer it from the names."""
+    """The first row of a table holds the column names (default: detected)."""
 
     format: str | None = None
-    """The format of the files; None to infer it from their names."""
+    """Format of the files (default: by the file name)."""
 
     log_steps: int = 10
     """Optimizer steps between rows of metrics.csv."""
 
     save_steps: int = 500
-    """Optimizer steps between checkpoints, from which a stopped run resumes; they are deleted when it is over."""
+    """Optimizer steps between the checkpoints from which an interrupted run resumes; they are deleted at the end."""
 
     workers: int = 0
-    """Threads that make batches while the model trains; 0 makes them between the steps."""
+    """Threads that prepare batches during training; 0 prepares them between steps."""
 
     seed: int = 0
-    """The seed of the new head, the order of the examples and dropout."""
+    """Random seed of the new head, the order of the examples and dropout."""
 
     negatives: int | None = None
-    """For rerank, sparse_retrieval and late_interaction: texts of a query in a step, besides the one to find; None: as many as are
-    given, at most 7; for rerank 4 if none are, which are drawn."""
+    """Negatives per query in each step (rerank, sparse-retrieval, late-interaction; default: as many as the examples have, at most
+    7; for rerank without any, 4 random ones)."""
 
     positive_weight: float | None = None
-    """For rerank with the objectives "binary" and "graded": weight of relevant texts; None for 1."""
+    """Weight of relevant texts in the binary and graded objectives (rerank; default: 1)."""
 
     flops: Sequence[float] | None = None
-    """For sparse_retrieval: weights of the words of queries and of documents in the loss; None for 5e-5 and 3e-5."""
+    """Weights of the FLOPS regularisation of queries and of documents (sparse-retrieval; default: 5e-5 3e-5)."""
 
     def __post_init__(self) -> None:
         check_whole_numbers(self, MINIMUMS, OPTIONAL)

@@ -42,57 +42,59 @@ class DistillSettings(PretrainSettings):
     """The teacher, anything that `from_pretrained` reads."""
 
     layers: int | None = None
-    """Blocks of the student; None: half of the teacher's."""
+    """Encoder blocks of the student (default: half of the teacher's)."""
 
     hidden_size: int | None = None
-    """Width of the student; None: that of the teacher. Heads keep their width, the feed-forward layers their proportion."""
+    """Hidden size of the student; the width of attention heads and the proportion of the feed-forward layers stay the same
+    (default: the teacher's)."""
 
     attention_heads: int | None = None
-    """Attention heads of the student; None: by its width."""
+    """Attention heads of the student (default: in proportion to its hidden size)."""
 
     intermediate_size: int | None = None
-    """Width inside the feed-forward layers of the student; None: by its width."""
+    """Width of the student's feed-forward layers (default: in proportion to its hidden size)."""
 
     student: object = None
     """Further fields of the student's config that differ from the teacher's, such as hidden_dropout_prob: 0."""
 
     start: str | None = None
-    """What the student starts with: "teacher", blocks of the teacher, or "scratch", random weights; None: the teacher's if the
-    student is only less deep."""
+    """Initial weights of the student: teacher (copied from blocks of the teacher) or scratch (random) (default: teacher if only the
+    number of blocks differs)."""
 
     start_blocks: Sequence[int] = ()
-    """The blocks of the teacher, from 1, that those of the student start from; empty: evenly from the first to the last."""
+    """Blocks of the teacher, from 1, that the student's blocks are copied from (default: evenly spaced from the first to the
+    last)."""
 
     mlm_weight: float = 2.0
-    """Weight of the loss of the masked tokens; 0 for none."""
+    """Weight of the masked language modelling loss; 0 for none."""
 
     soft_weight: float = 5.0
-    """Weight of the teacher's distribution over the vocabulary at the masked tokens; 0 for none."""
+    """Weight of the distillation loss: the teacher's distribution over the vocabulary at the masked tokens; 0 for none."""
 
     temperature: float = 2.0
-    """What the logits of both are divided by for that."""
+    """Softmax temperature of that distillation loss."""
 
     hidden_weight: float = 1.0
-    """Weight of the hidden states of mapped layers; 0 for none."""
+    """Weight of the loss between the hidden states of teacher and student; 0 for none."""
 
     hidden_layers: object = "last"
-    """The layers whose hidden states are compared: "last"; "uniform", every layer of the student with one of the teacher; or pairs
-    TEACHER:STUDENT such as 12:6, blocks from 1, and 0 for the embedding."""
+    """Layers whose hidden states are matched: last; uniform (every layer of the student with one of the teacher); or pairs
+    TEACHER:STUDENT such as 12:6, counted from 1, with 0 for the embeddings."""
 
     hidden_measure: str = "cosine"
-    """How hidden states are compared: "cosine", or "mse", the mean squared difference."""
+    """Distance of hidden states: cosine, or mse (mean squared error)."""
 
     relation_weight: float = 0.0
-    """Weight of the relations of tokens in the attention of mapped blocks, MiniLM's; 0 for none."""
+    """Weight of the loss between self-attention relations (MiniLM); 0 for none."""
 
     relation_layers: object = "last"
-    """The blocks whose relations are compared, as `hidden_layers`; for a large teacher MiniLMv2 has 21:6."""
+    """Blocks whose attention relations are matched, written like `hidden_layers`; MiniLMv2 uses 21:6 for a large teacher."""
 
     relation_heads: int | None = None
-    """Heads of the relations, which divide both widths; None: the attention heads of the teacher."""
+    """Relation heads, a divisor of both hidden sizes (default: the teacher's attention heads)."""
 
     relations: Sequence[str] = ("query-query", "key-key", "value-value")
-    """Which vectors are related to which; these are MiniLMv2's."""
+    """Pairs of vectors whose relations are matched; the default is that of MiniLMv2."""
 
     @property
     def learned(self) -> DistilledTokens:

@@ -25,71 +25,76 @@ class ExampleSettings:
     """
 
     model: object = "base"
-    """A size (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small, electra-base,
-    electra-large, xlnet-base, xlnet-large), the path of a config.json, or the fields of a `BertConfig`."""
+    """Size of the new model (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small,
+    electra-base, electra-large, xlnet-base, xlnet-large) or the path of a config.json; in Python and YAML also the fields of a
+    config."""
 
     init: str | None = None
-    """A checkpoint to start from, anything that `from_pretrained` reads; its sizes then replace `model`."""
+    """Checkpoint to continue from, in any format that `from_pretrained` reads, instead of a new model (default: random weights)."""
 
     objective: str = "mlm"
-    """What is learned: "mlm", masked tokens and a second task, as BERT, or "electra", a discriminator of tokens that a generator
-    replaced, both of them new, or "xlnet", tokens in random orders, each from those before it, by a new XLNet."""
+    """Pretraining objective: mlm (masked language modelling with a sentence-pair task, BERT), electra (replaced token detection
+    with a jointly trained generator) or xlnet (permutation language modelling)."""
 
     generator_size: float | None = None
-    """With "electra", the width of the generator as a fraction of the model's; None: 1/3 for a width of 768, else 1/4."""
+    """Width of the ELECTRA generator as a fraction of the discriminator's (default: 1/3 for a width of 768, otherwise 1/4)."""
 
     discriminator_weight: float | None = None
-    """With "electra", the factor of the discriminator's loss; None: 50."""
+    """Weight of the ELECTRA discriminator's loss (default: 50)."""
 
     steps: int | None = None
-    """Optimizer steps; None: 100,000, or as many as `minutes` have room for."""
+    """Optimizer steps (default: 100,000, or as many as fit into `minutes`)."""
 
     minutes: float | None = None
-    """Minutes of the run instead of steps: it measures its speed, and the rate is 0 when they are over. They count everything from
-    the call on, evaluations and compilation too, and continue where a stopped run was."""
+    """Train for this many minutes instead of a number of steps: speed is measured and the learning rate schedule ends with the
+    time. Evaluation and compilation count; an interrupted run continues with the time that is left
+    (default: a number of steps)."""
 
     batch_size: int = 32
-    """Examples per optimizer step, of all micro-batches together."""
+    """Examples per optimizer step, over all devices and micro-batches."""
 
     seq_len: int = 128
-    """Tokens of an example, special ones included."""
+    """Sequence length in tokens, including special tokens."""
 
     max_predictions: int | None = None
-    """Maximum number of positions to predict in an example; None: as many as `mask_rate` needs, plus one."""
+    """Maximum number of masked positions per example (default: just enough for `mask_rate`)."""
 
     phases: Sequence[Any] = ()
-    """Consecutive phases of different lengths, each with steps, batch_size, seq_len and max_predictions, instead of these four:
-    BERT had 90 % of the steps at 128 and the rest at 512. With `minutes` their steps are shares of the time."""
+    """Consecutive phases of different sequence lengths, each with steps, batch_size, seq_len and optionally max_predictions,
+    instead of the settings of these names: BERT trained 90 % of its steps at length 128 and the rest at 512. With `minutes`, the
+    steps are shares of the time."""
 
     batch_warmup: Sequence[int] = ()
-    """Batch sizes of the beginning, such as [8, 16], in equal shares of `batch_warmup_steps`, before `batch_size`; the rate is not
-    changed by them."""
+    """Batch size warm-up: smaller batch sizes to begin with, such as 8 16, each for an equal share of `batch_warmup_steps`; the
+    learning rate stays the same (default: none)."""
 
     batch_warmup_steps: int | None = None
-    """Optimizer steps with the sizes of `batch_warmup`; None: a tenth of all. With `minutes`, always a tenth of the time."""
+    """Optimizer steps of the batch size warm-up (default: a tenth of all steps; with `minutes`, always a tenth of the time)."""
 
     gradient_accumulation_steps: int = 1
-    """Micro-batches per optimizer step, all with the same weight, however many labels they have."""
+    """Micro-batches whose gradients are averaged for one optimizer step."""
 
     next_sentence: str | None = None
-    """The second task: "nsp", "sop" or "none"; None: "nsp", and none with "electra", "xlnet" or packing."""
+    """Sentence-pair task: nsp (next sentence prediction), sop (sentence order prediction) or none (default: nsp; none with electra,
+    xlnet or `packing`)."""
 
     masking: str | None = None
-    """What is masked as a whole: "token", "whole_word", "ngram", spans of up to three words, or "span", of up to five; None:
-    "token", and "span" with "xlnet"."""
+    """Unit of masking: token, whole_word, ngram (spans of up to three words) or span (of up to five words) (default: token; span
+    with xlnet)."""
 
     mask_rate: float | None = None
-    """Fraction of the tokens to predict; None: 0.15, and 1/6 with "xlnet"."""
+    """Fraction of the tokens that are masked and predicted (default: 0.15; 1/6 with xlnet)."""
 
     short_seq_prob: float = 0.1
-    """Fraction of the examples that are cut to a random length; with packing, of full rows that are cut in two."""
+    """Fraction of the examples that are shortened to a random length; with `packing`, fraction of the full rows that are split in
+    two."""
 
     packing: bool = False
-    """Fill every row with several sequences that do not see each other, instead of padding; without a second task."""
+    """Pack several sequences into each row, without attention between them, instead of padding; excludes a sentence-pair task."""
 
     lengths: Sequence[int] = ()
-    """Lengths to pad to if many examples are shorter than `seq_len`, such as [32, 64, 96]: each batch then has examples of about
-    the same length. Empty: all are padded to `seq_len`."""
+    """Bucket lengths to pad to, such as 32 64 96, so that a batch holds examples of similar length (default: pad every example to
+    `seq_len`)."""
 
     @property
     def learned(self) -> MaskedTokens:

@@ -30,48 +30,51 @@ class OptimizerSettings:
     """
 
     optimizer: str = "adamw"
-    """"adamw"; "lamb", for large batches; "stable_adamw", which limits steps after a jump of the gradient; or "muon", orthogonal
-    steps for the matrices of the blocks and AdamW for the rest, at the rates of AdamW."""
+    """Optimizer: adamw; lamb for large batches; stable_adamw, which clips updates after sudden jumps of the gradient; muon,
+    orthogonalised updates for the matrices of the blocks and AdamW for the rest."""
 
     learning_rate: float = 1e-4
-    """The maximum rate."""
+    """Peak learning rate."""
 
     beta_2: float = 0.999
-    """Decay of the second moment."""
+    """Exponential decay rate of the second-moment estimates (Adam's beta 2)."""
 
     schedule: str = "linear"
-    """How the rate falls to 0: after the warm-up, "linear", "cosine" or "one_minus_sqrt"; or only in the end, "trapezoidal"."""
+    """Learning rate schedule: linear, cosine or one_minus_sqrt decay after the warm-up, or trapezoidal (warm-up, constant,
+    decay)."""
 
     warmup_steps: int | None = None
-    """Optimizer steps of rising rate; None: a tenth of all, at most 10,000."""
+    """Steps of linear learning rate warm-up (default: a tenth of the steps, at most 10,000)."""
 
     warmup_fraction: float | None = None
-    """Fraction of the run with a rising rate, instead of steps; with `minutes` None is 0.1."""
+    """Learning rate warm-up as a fraction of the run, instead of `warmup_steps` (default: 0.1 with `minutes`)."""
 
     decay_fraction: float | None = None
-    """With "trapezoidal", the fraction of the run in which the rate falls; None: 0.2."""
+    """Fraction of the run in which a trapezoidal schedule decays (default: 0.2)."""
 
     decay_shape: str | None = None
-    """With "trapezoidal", how it falls: "linear" or "one_minus_sqrt"; None: "one_minus_sqrt"."""
+    """Shape of that decay: linear or one_minus_sqrt (default: one_minus_sqrt)."""
 
     decay_from: str | None = None
-    """The folder of a trapezoidal run: continue it from a checkpoint with the fall of the rate, in another folder and with its
-    settings. `steps` are those of both together; None: as many as give the fall its fraction."""
+    """Folder of a run with a trapezoidal schedule: start the decay from one of its checkpoints, with its settings, in a new folder;
+    `steps` then counts both runs together (default: none)."""
 
     decay_step: int | None = None
-    """The optimizer step of that checkpoint; None: the newest one before the rate falls. Keep them with `keep_checkpoints`."""
+    """Step of the checkpoint to decay from; older ones exist only as far as `keep_checkpoints` kept them (default: the last one
+    before the decay)."""
 
     weight_decay: float = 0.01
-    """Fraction of a weight that is subtracted at a rate of 1; biases and norms are not decayed."""
+    """Weight decay (decoupled, as in AdamW); biases and normalisation parameters are not decayed."""
 
     layer_decay: float = 1.0
-    """Rate of a block, as a fraction of that of the block above it."""
+    """Layer-wise learning rate decay: each block learns at this fraction of the rate of the block above it; 1 for none."""
 
     clip_norm: float | None = 1.0
-    """Maximum norm of the gradient of all weights; None for no limit."""
+    """Maximum global gradient norm."""
 
     ema: float | None = None
-    """Momentum of the moving average of the weights, such as 0.999; the average is evaluated and saved."""
+    """Decay rate of an exponential moving average of the weights, such as 0.999; the averaged weights are evaluated and saved
+    (default: no averaging)."""
 
     def _check_optimizer(self):
         """Refuse settings that are not usable.

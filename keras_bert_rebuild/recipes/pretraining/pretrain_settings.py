@@ -60,76 +60,76 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
     """The settings of a pretraining run: fields of a YAML file, options of `keras-bert pretrain`, arguments of `pretrain`."""
 
     dtype: str = "float32"
-    """"float32", or "mixed_bfloat16" for products in bfloat16 and weights in float32."""
+    """Precision: float32, or mixed_bfloat16 (computation in bfloat16, weights in float32)."""
 
     jit_compile: bool | str = "auto"
-    """Whether steps are compiled with XLA; "auto": as Keras does, on JAX, and on TensorFlow where there is an accelerator."""
+    """Compile training steps with XLA; auto compiles on JAX, and on TensorFlow with an accelerator."""
 
     remat: bool = False
-    """Recompute encoder blocks for their gradients instead of storing their activations."""
+    """Activation checkpointing: recompute the encoder blocks in the backward pass instead of storing their activations."""
 
     loss_chunk: int | None = None
-    """Positions whose logits are held at once; None for all."""
+    """Compute the vocabulary logits for this many positions at a time, to save memory (default: all at once)."""
 
     held_out: float = 0.01
-    """Fraction of the documents that are held out to evaluate on, without passages that are also in training; 0 for none."""
+    """Fraction of the documents held out for evaluation, without passages that also occur in the training set; 0 for none."""
 
     evaluate_steps: int | None = None
-    """Optimizer steps between evaluations; None: ten in a run."""
+    """Optimizer steps between evaluations (default: ten evaluations per run)."""
 
     evaluation_steps: int = 20
-    """Batches of an evaluation."""
+    """Batches per evaluation."""
 
     probes: Sequence[str] = ()
-    """Labelled files on which a linear model of the frozen vectors is scored while the training goes on: NAME=TRAIN,DEV for
-    classified texts or pairs, similarity:NAME=TRAIN,DEV for scored pairs; formats as for `keras-bert finetune`."""
+    """Labelled files for linear probes of the frozen encoder during training: NAME=TRAIN,DEV for text or pair classification,
+    similarity:NAME=TRAIN,DEV for scored pairs, in the file formats of keras-bert finetune (default: no probes)."""
 
     probe_steps: int | None = None
-    """Optimizer steps between probes; None: with the evaluations."""
+    """Optimizer steps between probes (default: with every evaluation)."""
 
     probe_examples: int = 2000
-    """Maximum number of examples of each file of a probe; of more, as many are drawn."""
+    """Maximum number of examples from each file of a probe, a random sample of larger files."""
 
     log_steps: int = 50
     """Optimizer steps between rows of metrics.csv."""
 
     save_steps: int | None = None
-    """Optimizer steps between checkpoints; None: with the evaluations."""
+    """Optimizer steps between checkpoints (default: with every evaluation)."""
 
     keep_checkpoints: int = 3
-    """Number of the newest checkpoints to keep on disk, besides the best one."""
+    """Most recent checkpoints to keep, in addition to the best one."""
 
     save_in_background: bool | str = "auto"
-    """Whether checkpoints are written while the training goes on, from a copy of weights and optimizer in the memory of the device;
-    "auto": on an accelerator."""
+    """Write checkpoints while training continues, from a copy of weights and optimizer state in device memory; auto does so on an
+    accelerator."""
 
     workers: int = 1
-    """Threads that make batches while the model trains; 0 makes them between the steps."""
+    """Threads that prepare batches during training; 0 prepares them between steps."""
 
     verify: bool = True
-    """Compare the SHA-256 of the store's files with its index at every start, two seconds per GB."""
+    """Verify the checksums (SHA-256) of the token store at every start, about two seconds per GB."""
 
     tensorboard: bool = True
-    """Write logs for TensorBoard too, if it is installed."""
+    """Write TensorBoard logs as well, if TensorBoard is installed."""
 
     seed: int = 0
-    """The seed of weights, order, masks and dropout."""
+    """Random seed of weights, order of the examples, masks and dropout."""
 
     distribute: str = "auto"
-    """The devices: "none", one; "mirrored", all GPUs of a host, on TensorFlow; "data", all devices of all hosts, each with a part
-    of the batch, on JAX; "model", each with a part of the weights too; "auto", "data" or "mirrored" if there are several."""
+    """Devices: none (a single one), mirrored (all GPUs of a host, TensorFlow), data (data parallelism over all devices of all
+    hosts, JAX), model (the weights are sharded as well, JAX) or auto (data or mirrored where there are several devices)."""
 
     model_devices: int | None = None
-    """With "model", the number of devices that share the weights of one replica; None: those of one host."""
+    """Devices that share one copy of the weights with model parallelism (default: those of one host)."""
 
     hosts: int | None = None
-    """Hosts that train together, each started with the same settings; None for one."""
+    """Number of hosts that train together, all started with the same settings (default: one)."""
 
     host_index: int | None = None
-    """The number of this host, from 0; None where JAX detects it, on Cloud TPU, Slurm and Open MPI."""
+    """Index of this host, from 0 (default: detected by JAX on Cloud TPU, Slurm and Open MPI)."""
 
     coordinator: str | None = None
-    """The address of host 0 and a free port on it, address:port; None where JAX detects it."""
+    """Address of host 0 and a free port on it (default: detected by JAX, as above)."""
 
     def __post_init__(self) -> None:
         check_whole_numbers(self, MINIMUMS, OPTIONAL)

@@ -1,0 +1,28 @@
+"""The verbs of the command: name, module with `add_arguments` and `run`, one line of help."""
+
+VERBS = (
+    ("demo", "keras_bert_rebuild.cli.demo", "see BERT's architecture, pretrain a small one on real text and fill its masks"),
+    ("vocab", "keras_bert_rebuild.cli.vocab", "learn a WordPiece vocabulary from a corpus"),
+    ("prepare", "keras_bert_rebuild.cli.prepare", "tokenise a corpus into a token store, which training reads from disk"),
+    ("pretrain", "keras_bert_rebuild.cli.pretrain", "pretrain a model on a token store, or continue an interrupted run"),
+    ("distill", "keras_bert_rebuild.cli.distill", "train a smaller model on a token store to imitate a larger one"),
+    ("finetune", "keras_bert_rebuild.cli.finetune", "fine-tune a model for a task on labelled examples, and evaluate it"),
+    ("predict", "keras_bert_rebuild.cli.predict", "answer a file of examples with a fine-tuned model"),
+    ("curves", "keras_bert_rebuild.cli.curves", "plot the training curves of a run"),
+    ("prune", "keras_bert_rebuild.cli.prune", "remove the least important attention heads of a fine-tuned model"),
+    ("plan", "keras_bert_rebuild.cli.plan", "estimate memory, speed and device hours of a pretraining before a machine is rented"),
+    ("convert", "keras_bert_rebuild.cli.convert", "convert a checkpoint to another format"),
+    ("embed", "keras_bert_rebuild.cli.embed", "write a vector for every line of a file"),
+    ("index", "keras_bert_rebuild.cli.index", "index the vectors of a corpus for search"),
+    ("search", "keras_bert_rebuild.cli.search", "search an index for one query, or rank and evaluate a file of queries"),
+    ("mine", "keras_bert_rebuild.cli.mine", "find hard negatives for pairs of a query and a relevant text"),
+    ("export", "keras_bert_rebuild.cli.export", "export a model for TensorFlow Serving, ONNX Runtime, OpenVINO or transformers"),
+    ("inspect", "keras_bert_rebuild.cli.inspect", "list the format, the config and every weight of a checkpoint"),
+    ("explain", "keras_bert_rebuild.cli.explain", "show the parameters and operations of a model, step by step"),
+    ("explain-text", "keras_bert_rebuild.cli.explain_text", "show the weighted words of a text's sparse vector"),
+    ("lens", "keras_bert_rebuild.cli.lens", "show what the MLM head predicts after every block of a model"),
+    ("probe", "keras_bert_rebuild.cli.probe", "measure what every block of a model encodes of some labels, with linear probes"),
+    ("cka", "keras_bert_rebuild.cli.cka", "compare the representations of a model's blocks, or of two models, by CKA"),
+    ("why", "keras_bert_rebuild.cli.why", "show which words of a text a model's answer depends on"),
+    ("attention", "keras_bert_rebuild.cli.attention", "show the attention between the tokens of a text, as one HTML file"),
+)
