@@ -6,11 +6,13 @@ A help, a version and a mistake in the options are answered from `cli/parser.jso
 import contextlib
 import importlib.util
 import json
+import logging
 import os
 import shlex
 import signal
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -37,9 +39,11 @@ def main():
     if first:
         with contextlib.suppress(OSError):  # nobody reads it: the verb says so itself
             print(first, flush=True)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on the processor are not the user's concern
+    verbose = "--verbose" in sys.argv
+    if not verbose:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors of TensorFlow are exceptions too
     try:
-        with contextlib.nullcontext() if "--verbose" in sys.argv else _without_notes():
+        with contextlib.nullcontext() if verbose else _without_notes(said=first is not None):
             from keras_bert_rebuild.cli.main import main as run
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
@@ -50,6 +54,8 @@ def main():
     except (ImportError, ValueError, OSError) as error:  # a backend that is damaged or not known, also in ~/.keras/keras.json
         return _refuse(f"the backend cannot be imported: {' '.join(str(error).split())}")
     signal.signal(signal.SIGINT, before)
+    if not verbose:
+        quiet_libraries()
     return run()
 
 
@@ -129,11 +135,14 @@ def _module(file):
 
 
 @contextlib.contextmanager
-def _without_notes():
+def _without_notes(said=True):
     """Keep from standard error what the libraries of a backend write there before the level of their log can be set.
 
-    It is shown after all if the import fails.
+    It is shown after all if the import fails. On a terminal a line says meanwhile what is awaited, unless that was said.
     """
+    waits = not said and sys.stderr is not None and sys.stderr.isatty()
+    if waits:
+        print("importing Keras and its backend ...", end="", file=sys.stderr, flush=True)
     try:
         error = os.dup(2)
     except OSError:  # closed
@@ -152,6 +161,22 @@ def _without_notes():
         finally:
             os.dup2(error, 2)
             os.close(error)
+            if waits:
+                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def quiet_libraries():
+    """Show no log and no warning of a library, which a user can do nothing about; those of the package are one line each."""
+    logging.disable(logging.WARNING)
+    warnings.showwarning = _show_own
+
+
+def _show_own(message, category, filename, lineno, file=None, line=None):
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") == "warnings":
+        frame = frame.f_back
+    if frame is not None and str(frame.f_globals.get("__name__")).startswith("keras_bert_rebuild"):
+        print(f"keras-bert: {' '.join(str(message).split())}", file=file or sys.stderr)
 
 
 def _refuse(sentence, verb=None):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.shared_options import add_max_seq_length, add_model, add_other, add_pair, add_tokenizer, option_of
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import PAGE
@@ -61,6 +62,7 @@ def run(args):
     _check_together(args)
     inputs = [args.model, args.tokenizer, args.other, args.other_tokenizer]
     with claimed_file(args.output, PAGE, inputs, args.overwrite):
+        begin("loading", args.model)
         page = _training(args, chosen) if args.checkpoints else _page(args, chosen)
         page.save(args.output)
     print(f"Wrote {args.output}, {len(page.html) / 1e6:.1f} MB: open it in a browser.")

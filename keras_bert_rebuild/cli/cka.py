@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.block_options import add_block_options
 from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.shared_options import add_model, add_other, check_format
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import DRAWING
@@ -48,6 +49,7 @@ def _similarity(args):
 
     rows = read_examples(args.texts, "classification", format="txt", labelled=False)
     texts = [example.text for example in sampled(rows, args.limit, args.seed)]
+    begin("loading", args.model)
     others = {}
     if args.other is not None:
         others = {"other_tokenizer": load_tokenizer(args.other_tokenizer or args.other), "other": from_pretrained(args.other)}

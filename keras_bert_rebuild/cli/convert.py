@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.cli.shared_options import add_model, vocabulary_file
 from keras_bert_rebuild.files.kinds import MODEL
 from keras_bert_rebuild.files.output import claimed_folder
@@ -35,7 +36,7 @@ def run(args):
     with claimed_folder(args.output, MODEL, [args.model, args.config, vocabulary], args.overwrite):
         report, parameters = _convert(args, vocabulary)
     print(f"read     {printable(report.source)}")
-    print(f"loaded   {len(report.loaded)} arrays, {parameters:,} parameters; left out {len(report.unused)}")
+    print(f"loaded   {counted(len(report.loaded), 'array')}, {counted(parameters, 'parameter')}; {len(report.unused):,} not used")
     for name in report.unused:
         print(f"         {printable(name)}")
     for file in sorted(args.output.iterdir()):
@@ -49,6 +50,7 @@ def _convert(args, vocabulary):
     from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
     from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
 
+    begin("loading", args.model)
     dtype = args.dtype or _dtype_of(find_checkpoint(args.model, args.config).source)
     model = from_pretrained(args.model, config=args.config)
     save_pretrained(model, args.output, args.format, vocabulary=vocabulary, dtype=dtype)

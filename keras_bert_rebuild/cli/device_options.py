@@ -19,7 +19,7 @@ def add_device_options(parser):
         "--matmul-precision",
         choices=MATMUL_PRECISIONS,
         default="default",
-        help="precision of float32 matrix products on a GPU or TPU: highest is float32, high is TF32, default is the backend's choice "
+        help="precision of float32 matrix products on a GPU or TPU: highest is float32, high is TF32, default the backend's choice "
         "(default: default)",
     )
     parser.add_argument(

@@ -7,6 +7,7 @@ from pathlib import Path
 from keras_bert_rebuild.cli import pretrain as pretrain_verb
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import checkpoint, existing, whole
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.settings_options import add_settings, given_settings
 from keras_bert_rebuild.cli.shared_options import add_mix, check_mix, refuse_together
 from keras_bert_rebuild.files.kinds import RUN
@@ -78,6 +79,8 @@ def run(args):
         claim = claimed_run(args.output, RUN, [*stores, args.settings, args.teacher]) if writes else contextlib.nullcontext()
         shown = TrainingBar(Console(stderr=True), total) if writes else contextlib.nullcontext()
         with claim, shown as bar:
+            if writes:
+                begin("starting", args.output)
             corpus = stores[0] if len(stores) == 1 else MixedCorpus(stores, args.mix)
             distill(args.teacher, corpus, args.output, settings, report=bar)
     except StoppedError as stopped:

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.cli.shared_options import (
     add_batch_tokens,
     add_embedding_options,
@@ -58,13 +59,14 @@ def _embed(args):
     from keras_bert_rebuild.cli.progress import progress_bar
 
     with written_vectors(args.output, count) as write:
+        begin("loading", args.model)
         stream = _stream(args)
         with progress_bar(Console(stderr=True)) as bar:
             task = bar.add_task("embedding", total=count, unit="texts", note="")
             for text, vector in zip(lines_of_file(args.file), stream(lines_of_file(args.file)), strict=True):
                 width = write(text, vector)
                 bar.advance(task)
-    print(f"wrote    {args.output}  {count:,} vectors of {width}, float32")
+    print(f"wrote    {args.output}  {counted(count, 'vector')} of {width}, float32")
     return 0
 
 

@@ -4,6 +4,7 @@ import json
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.cli.shared_options import add_top_k
 
 FORMATS = ("text", "json")
@@ -31,6 +32,7 @@ def run(args):
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
+    begin("loading", args.model)
     task = load_task(folder, "sparse_embedding")
     (vector,) = task([args.text], args.prompt)
     own = set(task.tokenizer.tokenize(args.text))
@@ -65,4 +67,4 @@ def _print(text, words, count):
     console.print()
     more = f", the strongest {len(words)} shown" if count > len(words) else ""
     added = sum(not word["in_text"] for word in words)
-    console.print(f"{count:,} words have a weight{more}; {added} of {len(words)} are not in the text.")
+    console.print(f"{counted(count, 'word')} with a weight{more}; {added} of {len(words)} not in the text.")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.cli.shared_options import add_embedding_options, add_max_seq_length, add_model, add_tokenizer
 from keras_bert_rebuild.files.kinds import EXPORT, MODEL
 from keras_bert_rebuild.files.output import claimed_folder
@@ -63,9 +64,10 @@ def run(args):
     kind = MODEL if args.format == "huggingface" else EXPORT
     inputs = [args.model, args.tokenizer, args.calibrate, *(getattr(args, name) for name in EVALUATION)]
     with claimed_folder(args.output, kind, inputs, args.overwrite):
+        begin("loading", args.model)
         path = _export(args)
     for file in sorted(file for file in path.rglob("*") if file.is_file()):
-        print(f"wrote    {file}  {file.stat().st_size:,} bytes")
+        print(f"wrote    {file}  {counted(file.stat().st_size, 'byte')}")
     if args.format == "openvino_int8":
         _print_quality(path)
     return 0

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import checkpoint, existing, number, whole
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.settings_options import add_settings, given_settings
 from keras_bert_rebuild.cli.shared_options import Columns, add_model, parts, refuse_together
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
@@ -92,6 +93,7 @@ def run(args):
     inputs = [args.model, args.train, args.dev, args.test, args.settings]
     try:
         with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
+            begin("starting", args.output)
             done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
     except StoppedError as stopped:
         print(f"{stopped} The same command resumes it.")

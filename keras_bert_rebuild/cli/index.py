@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
+from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.cli.shared_options import add_batch_tokens
 
 DTYPES = ("float32", "float16", "int8", "binary")
@@ -58,12 +59,13 @@ def run(args):
     with claimed_index(args.corpus, args.output, args.model):
         if not args.corpus.is_file():
             raise ValueError(
-                f"expected a file of a corpus; {'a folder' if args.corpus.is_dir() else 'nothing'} is at {args.corpus}."
+                f"CORPUS must be a file of documents; {args.corpus} {'is a folder' if args.corpus.is_dir() else 'does not exist'}."
             )
 
         from keras_bert_rebuild.cli.retriever import load_retriever
         from keras_bert_rebuild.search.index import Index
 
+        begin("loading", args.model)
         retriever = load_retriever(args.model)
         with IndexingBar(Console(stderr=True)) as bar:
             index = Index.build(
@@ -80,5 +82,5 @@ def run(args):
             )
     again = "" if index.rescoring == "none" else f", and again as {index.rescoring}"
     print(f"vectors  {index.vectors}, {index.width:,} {'tokens' if index.vectors == 'sparse' else 'numbers'}, {index.dtype}{again}")
-    print(f"wrote    {args.output}  {len(index):,} documents")
+    print(f"wrote    {args.output}  {counted(len(index), 'document')}")
     return 0

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.shared_options import (
     add_format,
     add_max_seq_length,
@@ -57,6 +58,7 @@ def _lens(args):
     from keras_bert_rebuild.pretrained import from_pretrained
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
+    begin("loading", args.model)
     tokenizer, model = load_tokenizer(args.tokenizer or args.model), from_pretrained(args.model)
     return logit_lens(model, tokenizer, args.text, args.pair, truth=args.truth, top_k=args.top_k, max_len=args.max_seq_length)
 

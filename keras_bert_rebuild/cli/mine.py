@@ -7,6 +7,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.cli.settings_options import docs, kind_of, with_default
 from keras_bert_rebuild.cli.shared_options import option_of
 from keras_bert_rebuild.files.durable import partial_folder, remove_leftovers, written_file
@@ -66,6 +67,7 @@ def _mine(args, settings):
     pairs = read_examples(args.pairs, "retrieval", labelled=False)
     if args.corpus is not None and not args.corpus.exists():
         raise ValueError(f"expected a corpus or an index; nothing is at {args.corpus}.")
+    begin("loading", args.model)
     retriever = load_retriever(args.model)
     scorer = None if args.scores_by is None else load_scorer(args.scores_by)
     found = short = 0
@@ -77,10 +79,10 @@ def _mine(args, settings):
                 found += len(mined.group.negatives)
                 short += len(mined.group.negatives) < settings.negatives
         documents = len(index)
-    print(f"searched {documents:,} texts for {len(pairs):,} pairs")
+    print(f"searched {counted(documents, 'text')} for {counted(len(pairs), 'pair')}")
     if short:
-        print(f"fewer    {short:,} pairs have fewer than {settings.negatives} negatives within the limits")
-    print(f"wrote    {args.output}  {found:,} negatives")
+        print(f"fewer    {counted(short, 'pair')} with less than {counted(settings.negatives, 'negative')} within the limits")
+    print(f"wrote    {args.output}  {counted(found, 'negative')}")
     return 0
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.finetune import TASKS
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.shared_options import add_batch_size, add_reading_options
 from keras_bert_rebuild.files.kinds import ANSWERS
 from keras_bert_rebuild.files.output import claimed_file
@@ -42,16 +43,27 @@ def add_arguments(parser):
 
 def run(args):
     """Answer, show the progress, and return the exit code."""
+    folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
+    # Claimed before a bar is shown; `predict` takes the same lock.
+    with claimed_file(args.output, ANSWERS, [args.input, folder], args.overwrite):
+        scores = _predict(args, folder)
+    if scores is not None:
+        print(f"scores   {'  '.join(f'{name} {value:.4f}' for name, value in scores.items())}")
+    print(f"wrote    {args.output}")
+    return 0
+
+
+def _predict(args, folder):
+    """Write the file; return the scores, or None if the examples have no labels."""
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import progress_bar
     from keras_bert_rebuild.recipes.finetuning.predict import predict
 
-    folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
-    # Claimed before a bar is shown; `predict` takes the same lock.
-    with claimed_file(args.output, ANSWERS, [args.input, folder], args.overwrite), progress_bar(Console(stderr=True)) as bar:
-        shown = bar.add_task("answering", total=None, unit="rows", note="")
-        scores = predict(
+    begin("loading", args.model)
+    with progress_bar(Console(stderr=True)) as bar:
+        shown = bar.add_task("predicting", total=None, unit="rows", note="")
+        return predict(
             folder,
             args.input,
             args.output,
@@ -63,7 +75,3 @@ def run(args):
             overwrite=args.overwrite,
             progress=lambda done, rows: bar.update(shown, completed=done, total=rows),
         )
-    if scores is not None:
-        print(f"scores   {'  '.join(f'{name} {value:.4f}' for name, value in scores.items())}")
-    print(f"wrote    {args.output}")
-    return 0

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import above_zero, existing
+from keras_bert_rebuild.cli.said import counted
 from keras_bert_rebuild.cli.shared_options import add_document_per_file, add_flag, add_processes, vocabulary_file
 from keras_bert_rebuild.files.printable import printable
 
@@ -93,16 +94,17 @@ def run(args):
     counts = done.counts
     unknown = counts["unknown"] / max(counts["tokens"], 1)
     print(f"tokens   {counts['tokens']:,}, {'cased' if done.cased else 'uncased'}; {unknown:.2%} of them [UNK]")
-    print(f"of       {counts['documents']:,} documents, {counts['passages']:,} passages")
+    print(f"of       {counted(counts['documents'], 'document')}, {counted(counts['passages'], 'passage')}")
     for unit, kinds in (done.removed or {}).items():
         for kind, found in kinds.items():
-            print(f"removed  {found['texts']:,} {unit} of {found['tokens']:,} tokens, {_LIKE[kind]} an earlier one")
+            texts, tokens = counted(found["texts"], unit.removesuffix("s")), counted(found["tokens"], "token")
+            print(f"removed  {texts} of {tokens}, {_LIKE[kind]} an earlier one")
             if "example" in found:
                 print(f"         such as    {printable(found['example']['removed'])}")
                 if kind == "near":
-                    print(f"         staying    {printable(found['example']['stays'])}")
-    existing = "" if done.made == done.shards else "; the others existed"
-    print(f"wrote    {args.output}  {done.made:,} shards of {done.shards:,}{existing}")
+                    print(f"         keeping    {printable(found['example']['stays'])}")
+    existing = "" if done.made == done.shards else "; the rest existed already"
+    print(f"wrote    {args.output}  {done.made:,} of {counted(done.shards, 'shard')}{existing}")
     return 0
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import existing, positive
+from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.cli.shared_options import (
     add_document_per_file,
     add_processes,
@@ -75,6 +76,7 @@ def run_recipe(args, given):
     from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
     output = args.output or Path(f"keras-bert-{name_of(args.recipe)}")
+    begin("starting", output)
     try:
         result = pretrain_recipe(
             args.store,
@@ -127,7 +129,8 @@ class _Printer:
         for note in prepared.notes:
             print(f"keras-bert pretrain: {note}", file=sys.stderr)
         counts = prepared.counts
-        print(f"tokens   {counts['tokens']:,} of {counts['documents']:,} documents, {'cased' if prepared.cased else 'uncased'}")
+        documents = counted(counts["documents"], "document")
+        print(f"tokens   {counts['tokens']:,} of {documents}, {'cased' if prepared.cased else 'uncased'}")
 
     def planned(self, plan):
         """Print the plan."""

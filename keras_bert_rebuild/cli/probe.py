@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.block_options import add_block_options
 from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.shared_options import add_model, add_reading_options, check_format
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import DRAWING
@@ -62,6 +63,7 @@ def _probing(args):
         sampled(read_examples(path, kind, columns=args.columns, header=args.header), args.limit, args.seed)
         for path in (args.train, args.dev)
     ]
+    begin("loading", args.model)
     tokenizer, model = load_tokenizer(args.tokenizer or args.model), from_pretrained(args.model)
     options = {"pooling": args.pooling, "max_len": args.max_seq_length, "batch_size": args.batch_size, "seed": args.seed}
     console = Console(stderr=True)

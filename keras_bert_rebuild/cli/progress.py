@@ -15,6 +15,9 @@ from rich.progress import (
 )
 from rich.text import Text
 
+# Seconds before a rate is shown: that of two texts says nothing.
+SHORTEST = 1.0
+
 
 class RateColumn(ProgressColumn):
     """Steps per second."""
@@ -22,7 +25,8 @@ class RateColumn(ProgressColumn):
     def render(self, task):
         """The rate of a task, as text."""
         rate = task.finished_speed or task.speed
-        return "" if rate is None else f"{rate:,.1f} {task.fields.get('unit', 'steps')}/s"
+        known = rate is not None and (task.finished_time or task.elapsed or 0) >= SHORTEST
+        return "" if not known else f"{rate:,.1f} {task.fields.get('unit', 'steps')}/s"
 
 
 def progress_bar(console):
@@ -142,6 +146,13 @@ class TrainingBar(Progress):
         self._known = None
         self._printed = time.monotonic()
 
+    def __enter__(self):
+        return self  # nothing to show before the first row: there may be only an error
+
+    def __exit__(self, *error):
+        if self.live.is_started:
+            super().__exit__(*error)
+
     def get_renderables(self):
         yield from super().get_renderables()
         if self._note:
@@ -149,6 +160,7 @@ class TrainingBar(Progress):
 
     def __call__(self, row):
         """Show a row of the curve; the first has only the step where the run starts, those of a run in minutes also its `steps`."""
+        self.start()
         if "steps" in row:
             self.update(self._task, total=row["steps"])
         if self._known is None:
@@ -193,18 +205,10 @@ class FinetuneBar(TrainingBar):
     def __init__(self, console):
         super().__init__(console, None)
 
-    def __enter__(self):
-        return self  # nothing to show before the first row: there may be only an error
-
-    def __exit__(self, *error):
-        if self.live.is_started:
-            super().__exit__(*error)
-
     def __call__(self, row):
         """Show a row of the curve; the first has the number of steps."""
         if "steps" in row:
             self.update(self._task, total=row["steps"])
-            self.start()
         if self._known is not None and "evaluated" not in row:
             self._known.pop("evaluated", None)
         super().__call__(row)

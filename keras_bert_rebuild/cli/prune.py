@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, number
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.shared_options import add_batch_size, add_reading_options
 from keras_bert_rebuild.files.kinds import MODEL
 from keras_bert_rebuild.files.output import claimed_folder
@@ -53,6 +54,7 @@ def _prune(args, folder):
     from keras_bert_rebuild.interpret.pruned_task import prune_task
     from keras_bert_rebuild.tasks.saved_task import load_task
 
+    begin("loading", args.model)
     task = load_task(folder)
     reading = {"columns": args.columns, "header": args.header, "format": args.input_format}
     examples, measured_on = (

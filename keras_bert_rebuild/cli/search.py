@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
+from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.files.kinds import RANKING
 from keras_bert_rebuild.files.output import claimed_file
 from keras_bert_rebuild.files.printable import printable
@@ -131,7 +132,7 @@ def _search_file(args):
     result = {name: {hit.id: hit.score for hit in hits} for name, hits in zip(queries, found, strict=True)}
     if args.output is not None:
         write_run(args.output, result)
-        print(f"wrote       {args.output}  {len(result):,} queries, {sum(map(len, result.values())):,} documents")
+        print(f"wrote       {args.output}  {counted(len(result), 'query')}, {counted(sum(map(len, result.values())), 'document')}")
     if judgements is not None:
         _print_scores(judgements, result)
     return 0
@@ -152,6 +153,7 @@ def _model_of(index, given):
         raise ValueError(f"expected the model of the index: {index.path} does not say where it is, so give --model.")
     if given is None and not Path(path).exists():
         raise ValueError(f"expected the model of the index at {printable(path)}, where it was; nothing is there: give --model.")
+    begin("loading", path)
     return load_retriever(path)
 
 

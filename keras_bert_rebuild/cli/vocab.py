@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, whole
+from keras_bert_rebuild.cli.said import counted
 from keras_bert_rebuild.cli.shared_options import add_flag
 from keras_bert_rebuild.files.kinds import VOCABULARY
 from keras_bert_rebuild.files.output import claimed_file
@@ -60,10 +61,9 @@ def _learn(args):
     with console.status(f"learning pieces from {len(counts):,} words"):
         tokens = train_vocabulary(counts, args.vocab_size)
     save_vocabulary(tokens, args.output)
-    print(
-        f"read     {reader.file_bytes:,} bytes in {len(reader.files):,} files: {counts.total():,} words, {len(counts):,} different"
-    )
-    print(f"wrote    {args.output}  {len(tokens):,} tokens")
+    files, words = counted(len(reader.files), "file"), counted(counts.total(), "word")
+    print(f"read     {counted(reader.file_bytes, 'byte')} in {files}: {words}, {len(counts):,} different")
+    print(f"wrote    {args.output}  {counted(len(tokens), 'token')}")
     if len(tokens) < args.vocab_size:
-        print(f"         only these occur at least twice; {args.vocab_size:,} were requested")
+        print(f"         no further piece occurs twice; {args.vocab_size:,} were requested")
     return 0

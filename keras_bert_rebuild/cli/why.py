@@ -6,6 +6,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive, whole
+from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.shared_options import add_batch_size, add_top_k
 from keras_bert_rebuild.files.kinds import ATTRIBUTIONS
 from keras_bert_rebuild.files.output import claimed_file
@@ -91,6 +92,7 @@ def run(args):
 def _attributions(args):
     from keras_bert_rebuild.interpret import attribute
 
+    begin("loading", args.model)
     task, pairs = _task(args), args.pair or []
     target, at = args.target, args.at
     if getattr(task, "kind", None) == "multiple_choice":

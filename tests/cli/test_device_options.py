@@ -51,4 +51,4 @@ def test_programs_that_cannot_be_kept_are_a_note(capsys, tmp_path, monkeypatch):
 def test_an_unknown_precision_is_refused(capsys, tmp_path):
     said = run_verb("embed", capsys, "a.txt", "--model", "m", "--output", tmp_path / "a.npy", "--matmul-precision", "exact")
     assert said.code == 2
-    assert "invalid choice: 'exact'" in said.err
+    assert "unknown value 'exact'" in said.err

@@ -48,7 +48,8 @@ def test_without_a_verb_the_help_is_printed(capsys):
 def test_bad_arguments_exit_with_2(capsys, arguments):
     code, said = refused(capsys, *arguments)
     assert code == 2
-    assert "error" in said
+    assert said.startswith("keras-bert")
+    assert said.count("\n") == 1
 
 
 def test_a_corpus_that_is_not_there_is_one_sentence(capsys, tmp_path):
@@ -145,7 +146,7 @@ def test_the_error_of_every_backend_is_recognised(monkeypatch, capsys, backend, 
     assert cli.main(["finetune", "classification", "--model", "m", "--train", "t", "--dev", "d", "--output", "o"]) == 2
     assert capsys.readouterr().err == (
         "keras-bert finetune: out of memory with batches of 32 rows of 512 tokens: try a smaller --batch-size, a shorter "
-        "--max-len, or --lora-rank 8 or --dtype mixed_bfloat16.\n"
+        "--max-seq-length, or --lora-rank 8 or --dtype mixed_bfloat16.\n"
     )
 
 

@@ -20,7 +20,7 @@ def verbs_of(parser):
 
 @pytest.fixture(scope="module")
 def early():
-    return keras_bert_command.parser_of(json.loads(FILE.read_text("utf-8")), FILE.with_name("option_kinds.py"))
+    return keras_bert_command.parser_of(json.loads(FILE.read_text("utf-8")), FILE.parent)
 
 
 def test_the_file_has_the_options_that_the_verbs_declare():

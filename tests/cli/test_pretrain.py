@@ -9,7 +9,8 @@ import yaml
 from helpers.command_line import said_by_verb
 from helpers.small_corpus import small_corpus
 
-from keras_bert_rebuild.cli import pretrain as verb
+from keras_bert_rebuild.cli.settings_options import docs
+from keras_bert_rebuild.cli.shared_options import option_of
 from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.recipes.pretraining import pretrain as recipe
@@ -35,10 +36,10 @@ def called(monkeypatch, tmp_path):
 
 
 def test_every_setting_except_the_phases_has_an_option_with_help(capsys):
-    assert verb.docs(PretrainSettings).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
+    assert docs(PretrainSettings).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
     said = said_by(capsys, "--help").out
     for field in dataclasses.fields(PretrainSettings):
-        assert (f"--{field.name.replace('_', '-')}" in said) == (field.name != "phases")
+        assert (f"{option_of(field.name)}" in said) == (field.name != "phases")
 
 
 def test_a_file_and_options_give_the_same_settings_and_options_win(called, capsys, tmp_path):
@@ -101,7 +102,7 @@ def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys,
         (["store", "--config", "nothing.yaml"], "nothing.yaml; it does not exist"),
         (["store", "--config", "wrong.yaml"], "did you mean learning_rate"),
         (["store", "--remat", "maybe"], "expected yes or no; got 'maybe'"),
-        (["store", "--masking", "letters"], "invalid choice"),
+        (["store", "--masking", "letters"], "unknown value"),
         (["store", "--seq-len", "9", "--batch-size", "3", "--gradient-accumulation-steps", "2"], "must be a multiple"),
         (["store", "--init", "nowhere", "--seq-len", "9"], "nowhere"),
     ],
