@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import json
 import os
+import re
 import shlex
 import sys
 
@@ -14,6 +15,7 @@ from keras_bert_rebuild.cli.older_names import renewed
 from keras_bert_rebuild.cli.option_groups import arrange
 from keras_bert_rebuild.cli.parser_table import FILE
 from keras_bert_rebuild.cli.parsers import MORE, Help, Parser, add_verb, finish
+from keras_bert_rebuild.cli.shared_options import OPTIONS
 from keras_bert_rebuild.cli.verbs import VERBS
 from keras_bert_rebuild.files.locked import now_doing
 from keras_bert_rebuild.files.printable import printable_lines
@@ -54,7 +56,7 @@ def main(argv=None):
     except ModuleNotFoundError as error:
         return _refuse(args, _missing(error))
     except (ValueError, OSError) as error:
-        return _refuse(args, _sentence(error))
+        return _refuse(args, _with_options(_sentence(error), args))
     except ImportError as error:  # another package is damaged or needs one that is missing
         return _refuse(args, " ".join(str(error).split()))
     except memory_errors() as error:
@@ -114,6 +116,15 @@ def _sentence(error):
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
+def _with_options(sentence, args):
+    """A sentence about names in Python with the options of the verb, where these have other names."""
+    for name, option in OPTIONS.items():
+        if hasattr(args, name) or hasattr(args, option.replace("-", "_")):
+            word = rf"(?<![\w/.-]){name}(?![\w/-])" if "_" in name else rf"^{name}(?= must| needs)"
+            sentence = re.sub(word, f"--{option}", sentence)
+    return sentence
 
 
 # The errors of the backends: the module, used only if it is imported, and the names from there to the class.

@@ -3,7 +3,6 @@
 A command line is rewritten with the names of today before it is parsed, so that helps and errors have these alone.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,10 +22,12 @@ BEFORE = (
     ("--top", ("--top-k",)),
     ("--judgements", ("--qrels",)),
     ("--workers", ("--processes",)),
+    ("--steps", ("--integration-steps",)),
     ("--evaluate-steps", ("--eval-steps",)),
     ("--evaluation-steps", ("--eval-batches",)),
     ("--warmup", ("--warmup-ratio",)),
     ("--warmup-fraction", ("--warmup-ratio",)),
+    ("--config", ("--settings",)),
     ("--data", ("--dev",)),
     ("--measure-on", ("--test",)),
     ("--heads", ("--amount",)),
@@ -115,19 +116,17 @@ def _named(given, options):
 
 def _without_answers(words, options):
     """Flags without the yes or no that they had before."""
-    words = iter(words)
-    for word in words:
-        name, equals, answer = word.partition("=")
+    place = 0
+    while place < len(words):
+        name, equals, answer = words[place].partition("=")
+        place += 1
         if options.get(name, {}).get("action") != "flag":
-            yield word
+            yield words[place - 1]
             continue
-        following = answer if equals else next(words, None)
-        if following is not None and following.lower() in (*YES, *NO):
-            yield options[name]["names"][0 if following.lower() in YES else -1]
-            continue
-        yield word
-        if following is not None and not equals:
-            words = itertools.chain([following], words)
+        answer = answer if equals else "".join(words[place : place + 1])
+        known = answer.lower() in (*YES, *NO)
+        yield options[name]["names"][0 if answer.lower() in YES else -1] if known else words[place - 1]
+        place += known and not equals
 
 
 def _with_names(verb, words, options, positional):

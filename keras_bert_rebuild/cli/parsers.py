@@ -37,8 +37,15 @@ class Parser(argparse.ArgumentParser):
             verbs = next(action.choices for action in self._actions if action.dest == "verb")
             return f"there is no verb {verb[1]}{self._hint(verb[1].strip(chr(39)), verbs)} (see {self.prog} --help)."
         message = message.replace("the following arguments are required:", "required and missing:")
+        wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message, re.S)
+        if wrong is not None:
+            near = self._hint(wrong[1].replace("_", "-"), re.findall(r"[\w@.+-]+", wrong[2])).rstrip("?")
+            message = message.replace(f"'{wrong[1]}' (choose", f"'{wrong[1]}'{near} (choose")
+        message = message.replace("invalid choice: ", "unknown value ").replace(
+            "ignored explicit argument ", "takes no value; got "
+        )
         message = re.sub(r"^argument ([^:]+): ", lambda found: f"{found[1].partition('/')[0]}: ", message)
-        return f"{message.replace('invalid choice: ', 'unknown value ')} (see {self.prog} --help)."
+        return f"{message} (see {self.prog} --help)."
 
     def _hint(self, word, known):
         near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)

@@ -60,5 +60,5 @@ def too_large(size, steps, shape):
     layers, heads, length, _ = shape
     return ValueError(
         f"a page may have 10 MB; the maps of {steps} checkpoints, {layers} layers, {heads} heads and {length} tokens need "
-        f"{size / 1e6:.1f} MB: show fewer checkpoints (--checkpoints), --layers, --heads or tokens (--max-len)."
+        f"{size / 1e6:.1f} MB: show fewer checkpoints (--checkpoints), --layers, --heads or tokens (--max-seq-length)."
     )

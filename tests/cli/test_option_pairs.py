@@ -22,7 +22,6 @@ FINETUNE = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "o
         ("convert", ["m", "o", "--to", "keras", "--dtype", "float16"], "--dtype float16 is for huggingface and google"),
         ("search", ["i", "q", "--queries", "f", "--output", "o.tsv"], "expected a query or --queries FILE, and not both"),
         ("demo", ["--steps", 1, "--minutes", 1], "not allowed with"),
-        ("prepare", ["c", "--vocab", "v", "--output", "o", "--cased", "--uncased"], "not allowed with"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(capsys, monkeypatch, tmp_path, verb, arguments, message):

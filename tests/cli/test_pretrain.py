@@ -68,9 +68,7 @@ def test_several_folders_are_mixed_by_weight(monkeypatch, capsys, tmp_path):
     said_by(capsys, "one", "two", "--output", "run", "--mix", 1, 4)
     said_by(capsys, "one", "two", "--output", "run")
     assert [corpus.shares.tolist() for corpus in corpora] == [[0.2, 0.8], [0.75, 0.25]]
-    assert (
-        "a weight for every folder of tokens; got 1 for 2" in said_by(capsys, "one", "two", "--output", "r", "--mix", 1, code=2).err
-    )
+    assert "one weight for every token store; got 1 for 2" in said_by(capsys, "one", "two", "--output", "r", "--mix", 1, code=2).err
 
 
 def test_phases_come_from_a_file(called, capsys, tmp_path):
@@ -79,7 +77,7 @@ def test_phases_come_from_a_file(called, capsys, tmp_path):
     said_by(capsys, "store", "--output", "run", "--config", "s.yaml")
     assert [phase.max_predictions for phase in called[0][2].all_phases] == [21, 77]
     said = said_by(capsys, "store", "--output", "run", "--config", "s.yaml", "--seq-len", "64", code=2)
-    assert "s.yaml has phases with their own steps, batches and lengths; got --seq-len as well." in said.err
+    assert "s.yaml has phases with their own steps, batches and lengths; got --max-seq-length as well." in said.err
 
 
 def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys, tmp_path):
@@ -101,7 +99,7 @@ def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys,
         (["store", "--model", "huge"], "one of the sizes"),
         (["store", "--config", "nothing.yaml"], "nothing.yaml; it does not exist"),
         (["store", "--config", "wrong.yaml"], "did you mean learning_rate"),
-        (["store", "--remat", "maybe"], "expected yes or no; got 'maybe'"),
+        (["store", "--remat=maybe"], "--remat: takes no value; got 'maybe'"),
         (["store", "--masking", "letters"], "unknown value"),
         (["store", "--seq-len", "9", "--batch-size", "3", "--gradient-accumulation-steps", "2"], "must be a multiple"),
         (["store", "--init", "nowhere", "--seq-len", "9"], "nowhere"),

@@ -84,7 +84,7 @@ def test_what_is_left_out_is_reported(tmp_path, capsys):
         (["corpus.txt", "--output", "nowhere/v.txt"], "No such folder to write to: nowhere"),
         (["corpus.txt", "--output", "corpus.txt"], "must not be the input"),
         ([".", "--output", "v.txt"], "outside ., which is read"),
-        (["corpus.txt", "--output", "v.txt", "--size", "104"], "--size must be over"),
+        (["corpus.txt", "--output", "v.txt", "--size", "104"], "--vocab-size must be above"),
         (["corpus.txt", "--output", "v.txt", "--size", "110"], "size must be at least"),
     ],
 )

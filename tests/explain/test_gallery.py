@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
 @pytest.mark.slow
 def test_the_figures_of_the_gallery():
     text = PAGE.read_text(encoding="utf-8")
-    first, second = re.search(r'keras-bert attention "(.*?)" \\\n  "(.*?)"', text).groups()
+    first, second = re.search(r'keras-bert attention "(.*?)" \\\n  --pair "(.*?)"', text).groups()
     tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)
     model = from_pretrained(minilm.FOLDER)
     maps = attention_maps(model, texts=[first], pairs=[second], tokenizer=tokenizer, vectors=True).of_text(0)
@@ -41,7 +41,7 @@ def test_the_figures_of_the_gallery():
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 def test_the_figures_of_four_bits():
     text = PAGE.read_text(encoding="utf-8")
-    first, second = re.search(r'keras-bert attention "(.*?)" \\\n  "(.*?)"', text).groups()
+    first, second = re.search(r'keras-bert attention "(.*?)" \\\n  --pair "(.*?)"', text).groups()
     tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)
     whole, coarse = from_pretrained(minilm.FOLDER), from_pretrained(minilm.FOLDER)
     coarse.quantize("int4")

@@ -36,8 +36,8 @@ INTRODUCTION = """\
 
 One block of each family as the library builds it, and what is different from BERT. Everything here is computed from the anatomy
 (`BertConfig.encoder()`): the drawings are those of `plot_model(config, block=True)`, the words and numbers those of
-`keras-bert explain A B`. Parameters are those of the encoder, with its pooler if it has one. What each family can do is in
-[Checkpoints](checkpoints.md#what-each-family-can-do).
+`keras-bert explain --model A --other B`. Parameters are those of the encoder, with its pooler if it has one. What each family can
+do is in [Checkpoints](checkpoints.md#what-each-family-can-do).
 """
 
 
