@@ -96,7 +96,12 @@ def _page(args, chosen):
             "other_name": _name(args.other),
             "other_panels": _panels(args, args.other, other, other_tokenizer, args.other_importance),
         }
-    own = {"attributions": panels.attributions, "lens": panels.lens, "importance": panels.importance, "max_len": args.max_seq_length}
+    own = {
+        "attributions": panels.attributions,
+        "lens": panels.lens,
+        "importance": panels.importance,
+        "max_len": args.max_seq_length,
+    }
     return show_attention(model, tokenizer, args.text, args.pair, name=_name(args.model), **own, **chosen)
 
 
