@@ -76,7 +76,11 @@ def answered_early(arguments):
             stream.reconfigure(errors="backslashreplace")
     given = parser.parse_args(_module(folder / "cli" / "older_names.py").renewed(arguments, table))
     if given.version:
-        print(f"keras-bert {_module(folder / 'version.py').__version__}")
+        try:
+            print(f"keras-bert {_module(folder / 'version.py').__version__}", flush=True)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python reports it again at its end
+            return _refuse(f"standard output: {error.strerror}.")
         return 0
     if given.verb is None:
         parser.print_help(sys.stderr)

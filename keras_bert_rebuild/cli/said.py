@@ -2,10 +2,8 @@
 
 import sys
 
-import keras
-
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.kernels.traits import runs_on_accelerator
+from keras_bert_rebuild.kernels.traits import name_of_backend, runs_on_accelerator
 
 
 def begin(doing, what=""):
@@ -18,7 +16,7 @@ def begin(doing, what=""):
     if not sys.stderr.isatty():
         return
     device = "an accelerator" if runs_on_accelerator() else "the processor"
-    print(f"{doing:<8} {printable(what)} ({keras.config.backend()} on {device})", file=sys.stderr, flush=True)
+    print(f"{doing:<8} {printable(what)} ({name_of_backend()} on {device})", file=sys.stderr, flush=True)
 
 
 def counted(number, thing):

@@ -97,6 +97,6 @@ def with_default(words, default):
         shown = f"{default:g}".replace("e-0", "e-")
     else:
         shown = " ".join(map(str, default)) if isinstance(default, (tuple, list)) else default
-    if words.endswith(")"):
+    if re.search(r"\([a-z-]+(, [a-z-]+)*\)$", words):  # the tasks that have the setting
         return f"{words.removesuffix(')')}; default: {shown})"
     return f"{words} (default: {shown})"

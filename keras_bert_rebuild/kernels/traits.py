@@ -49,6 +49,11 @@ def runs_on_accelerator() -> bool:
     return "cpu" not in str(kind).lower()
 
 
+def name_of_backend() -> str:
+    """The backend for a reader: tensorflow, jax or torch."""
+    return keras.config.backend()
+
+
 def _is(backend):
     return keras.config.backend() == backend
 
