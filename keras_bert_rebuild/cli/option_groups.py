@@ -9,7 +9,7 @@ GROUPS = (
     (
         "input",
         "recipe settings train dev test input texts corpus pair truth queries candidates fuse qrels calibrate "
-        "importance mix columns "
+        "importance other-importance mix columns "
         "header input-format kind limit vocab-size cased document-per-file shard deduplicate similarity apart-from held-out",
     ),
     ("output", "output overwrite format top-k"),

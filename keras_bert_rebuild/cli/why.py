@@ -59,7 +59,11 @@ def add_arguments(parser):
     )
     parser.add_argument("--baseline", choices=BASELINES, default="mask", help="replacement of an absent word (default: mask)")
     parser.add_argument(
-        "--integration-steps", type=positive, metavar="N", help="integration steps of integrated-gradients (default: 50)"
+        "--integration-steps",
+        type=positive,
+        dest="steps",
+        metavar="N",
+        help="integration steps of integrated-gradients (default: 50)",
     )
     parser.add_argument("--samples", type=positive, metavar="N", help="permutations of shapley, an even number (default: 64)")
     parser.add_argument("--seed", type=whole, metavar="N", help="random seed of the permutations (default: 0)")
@@ -123,7 +127,9 @@ def _options(args, method):
     given = {name: getattr(args, name) for name in ("steps", "samples", "seed") if getattr(args, name) is not None}
     of_none = [name for name in given if not any(name in known.get(chosen, ()) for chosen in args.method)]
     if of_none:
-        raise ValueError(f"--{of_none[0]} must be left out for {', '.join(args.method)}, which has no such setting.")
+        raise ValueError(
+            f"--{'integration-steps' if of_none[0] == 'steps' else of_none[0]} must be left out for {', '.join(args.method)}, which has no such setting."
+        )
     return {name: value for name, value in given.items() if name in known.get(method, ())}
 
 

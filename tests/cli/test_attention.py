@@ -137,8 +137,8 @@ def test_options_that_mean_nothing_together_are_refused(capsys, folder, run_of_t
             ("--model", run_of_training, "--checkpoints", "--lens"),
             "for one model or two, not for the steps of a training",
         ),
-        (("--model", folder, "--other-tokenizer", folder), "--other-tokenizer is that of --other, which is not given"),
-        (("--model", folder, "--other-importance", folder), "--other-importance is that of --other, which is not given"),
+        (("--model", folder, "--other-tokenizer", folder), "--other-tokenizer is for a second model: add --other"),
+        (("--model", folder, "--other-importance", folder), "--other-importance is for a second model: add --other"),
         (("--model", folder, "--checkpoints"), "the folder of a pretraining with settings.yaml and checkpoints"),
     ):
         code, _, err = run(capsys, "cat", *arguments, "--output", output)

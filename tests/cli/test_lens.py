@@ -32,8 +32,11 @@ def test_a_text_is_shown_as_a_table_as_json_and_as_a_page(capsys, folder, tmp_pa
 def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
     page = tmp_path / "lens.html"
     for arguments, message in (
-        ((folder, "the cat", "--output", page), "--format html and --output belong together"),
-        ((folder, "the cat", "--format", "html"), "--format html and --output belong together"),
+        (
+            (folder, "the cat", "--format", "json", "--output", page),
+            "--output is only for --format html; the format json is printed",
+        ),
+        ((folder, "the cat", "--format", "html"), "--format html needs a file to write: add --output FILE.html."),
         ((folder, "the [MASK]", "--truth", "cat"), "truth must be the text with a token for every mask"),
         ((folder, "cat", "--format", "html", "--output", tmp_path / "page.pdf"), "a file whose name ends in .html, .htm; got"),
         ((tmp_path / "none", "cat"), "none; it does not exist"),

@@ -47,10 +47,14 @@ def test_blocks_are_compared_with_each_other_and_with_those_of_another_model(cap
 def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
     train, lines = folder.parent / "train.tsv", folder.parent / "lines.txt"
     for verb, arguments, message in (
-        ("probe", ("--train", train, "--dev", train, "--format", "svg"), "--format svg and --output belong together"),
+        (
+            "probe",
+            ("--train", train, "--dev", train, "--format", "svg"),
+            "--format svg needs a file to write: add --output FILE.svg.",
+        ),
         ("probe", ("--train", train, "--dev", tmp_path / "none.tsv"), "none.tsv"),
         ("probe", ("--train", train, "--dev", train, "--kind", "tagging"), "train.tsv"),
-        ("cka", ("--texts", lines, "--output", tmp_path / "a.svg"), "--format svg and --output belong together"),
+        ("cka", ("--texts", lines, "--output", tmp_path / "a.svg", "--format", "text"), "--output is only for --format svg"),
         ("cka", ("--texts", lines, "--limit", "3"), "texts must be a list of at least 4 strings; got 3"),
         ("cka", ("--texts", lines, "--other-tokenizer", folder), "--other-tokenizer is for a second model"),
     ):
