@@ -82,7 +82,7 @@ def run(args):
             if writes:
                 begin("starting", args.output)
             corpus = stores[0] if len(stores) == 1 else MixedCorpus(stores, args.mix)
-            distill(args.teacher, corpus, args.output, settings, report=bar)
+            distill(Path(args.teacher), corpus, args.output, settings, report=bar)
     except StoppedError as stopped:
         print(f"{stopped} The same command resumes it.")
         return 128 + (stopped.signal or signal.SIGTERM)

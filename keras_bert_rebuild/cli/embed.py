@@ -43,6 +43,7 @@ def add_arguments(parser):
 
 def run(args):
     """Embed the lines and return the exit code."""
+    args.model = Path(args.model)
     with claimed_file(args.output, VECTORS, [args.file, args.model, args.tokenizer], args.overwrite):
         return _embed(args)
 
@@ -76,7 +77,7 @@ def _stream(args):
     from keras_bert_rebuild.tasks.embedding_model import POOLINGS
     from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream
 
-    if (Path(args.model) / SETTINGS).is_file():
+    if (args.model / SETTINGS).is_file():
         from keras_bert_rebuild.export.openvino import OpenVINORunner
 
         given = [name for name in ("pooling", "normalize", "tokenizer", "dtype") if getattr(args, name) is not None]

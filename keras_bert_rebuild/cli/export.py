@@ -47,6 +47,7 @@ def add_arguments(parser):
 
 def run(args):
     """Export, print what was written and return the exit code."""
+    args.model = Path(args.model)
     if args.format == "openvino_int8" and args.calibrate is None:
         raise ValueError("--format openvino_int8 needs typical texts for calibration: add --calibrate FILE.")
     if args.format != "openvino_int8" and args.calibrate is not None:
@@ -93,11 +94,11 @@ def _export(args):
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
     options: dict = {
-        "max_len": args.max_len,
+        "max_len": args.max_seq_length,
         "texts": None if args.calibrate is None else list(lines_of_file(args.calibrate)),
     }
     if args.queries is not None:
-        options["evaluation"] = Evaluation.read(args.queries, args.corpus, args.judgements)
+        options["evaluation"] = Evaluation.read(args.queries, args.corpus, args.qrels)
     retriever = read_retriever_folder(args.model) if args.model.is_dir() and args.format != "huggingface" else None
     task = _task(args, retriever) if args.format != "huggingface" and args.heads is None else None
     if task is not None:
@@ -121,5 +122,5 @@ def _task(args, retriever):
         raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, separated by commas; got {args.pooling!r}.")
     kind = saved_kind(args.model) if retriever is None else retriever.kind
     if poolings or kind == "embedding":
-        return load_embedder(args.model, args.tokenizer, poolings=poolings, normalize=args.normalize, max_len=args.max_len)
+        return load_embedder(args.model, args.tokenizer, poolings=poolings, normalize=args.normalize, max_len=args.max_seq_length)
     return load_task(args.model, tokenizer=args.tokenizer) if kind in READERS else None

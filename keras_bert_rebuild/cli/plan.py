@@ -141,7 +141,7 @@ def _print_losses(args, given, topology):
             raise ValueError(f"{option_of(name)} is not for --loss, whose plans are those of the runs: leave it out.")
     models = [] if args.model is None else [args.model]
     times = {"tokens": args.tokens, "hours": args.hours, "orders": args.orders or ORDERS}
-    planned = loss_plan(args.loss, models, **times, utilisation=args.utilisation, **topology, **given)
+    planned = loss_plan([str(run) for run in args.loss], models, **times, utilisation=args.utilisation, **topology, **given)
     if args.format == "json":
         print(json.dumps(planned.to_dict(), indent=2))
     else:

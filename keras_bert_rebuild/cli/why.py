@@ -127,9 +127,8 @@ def _options(args, method):
     given = {name: getattr(args, name) for name in ("steps", "samples", "seed") if getattr(args, name) is not None}
     of_none = [name for name in given if not any(name in known.get(chosen, ()) for chosen in args.method)]
     if of_none:
-        raise ValueError(
-            f"--{'integration-steps' if of_none[0] == 'steps' else of_none[0]} must be left out for {', '.join(args.method)}, which has no such setting."
-        )
+        option = "integration-steps" if of_none[0] == "steps" else of_none[0]
+        raise ValueError(f"--{option} must be left out for {', '.join(args.method)}, which has no such setting.")
     return {name: value for name, value in given.items() if name in known.get(method, ())}
 
 
