@@ -41,7 +41,7 @@ def test_the_table_shows_bars_and_a_masked_language_model_will_do(folder, tmp_pa
     save_pretrained(model, tmp_path / "mlm")
     (tmp_path / "mlm" / "vocab.txt").write_text("".join(f"{TOKENIZER.tokens[i]}\n" for i in range(len(TOKENIZER.tokens))))
     assert main(["explain-text", "the cat sat", "--model", str(tmp_path / "mlm")]) == 0
-    assert "words have a weight" in capsys.readouterr().out
+    assert " with a weight" in capsys.readouterr().out
 
 
 def test_a_model_without_the_head_is_one_sentence(tmp_path, capsys):

@@ -47,7 +47,7 @@ def test_an_embedding_folder_is_exported_with_the_heads_of_its_file(capsys, fold
 
 def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
     for arguments, message in (
-        (("--format", "openvino_int8"), "--calibrate FILE belongs to --format openvino_int8"),
+        (("--format", "openvino_int8"), "--format openvino_int8 needs typical texts for calibration: add --calibrate FILE."),
         (("--pooling", "median", "--format", "onnx"), "--pooling must be some of cls, max, mean"),
         (("--format", "huggingface", "--pooling", "mean"), "a Hugging Face folder holds none"),
         (("--heads", "nsp", "--pooling", "mean"), "--heads and --pooling exclude each other"),

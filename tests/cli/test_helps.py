@@ -21,6 +21,7 @@ PAGES = [
     ROOT / "README.zh-CN.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/how-to").glob("*.md")),
+    *sorted((ROOT / "docs/guides").glob("*.md")),
 ]
 
 

@@ -43,7 +43,7 @@ def test_the_command_prints_names_and_those_without_a_variable(capsys, tmp_path)
 
 def test_the_command_converts_there_and_back(capsys, tmp_path):
     assert main(["convert", str(GOLDEN / "bert_pretraining"), str(tmp_path / "google"), "--to", "google"]) == 0
-    assert "loaded   46 arrays, 3,586 parameters; left out 0" in capsys.readouterr().out
+    assert "loaded   46 arrays, 3,586 parameters; 0 not used" in capsys.readouterr().out
     assert main(["convert", str(tmp_path / "google"), str(tmp_path / "back"), "--to", "huggingface"]) == 0
     before, after = (folder / "model.safetensors" for folder in (GOLDEN / "bert_pretraining", tmp_path / "back"))
     assert before.stat().st_size == after.stat().st_size
