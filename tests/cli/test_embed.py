@@ -93,7 +93,7 @@ def test_mistakes_are_reported_in_a_sentence(capsys, folder, texts, tmp_path, mo
         ((tmp_path / "none.txt", "--output", tmp_path / "a.npy"), "expected a file of texts; "),
         ((tmp_path / "empty.txt", "--output", tmp_path / "a.npy"), "has none"),
         ((texts, "--output", tmp_path / "a.npy", "--pooling", "median"), "--pooling must be some of cls, max, mean"),
-        ((texts, "--output", tmp_path / "a.npy", "--max-len", 1), "max_len must be from 2 to 12"),
+        ((texts, "--output", tmp_path / "a.npy", "--max-len", 1), "--max-seq-length must be from 2 to 12"),
         ((texts, "--output", tmp_path / "a.npy", "--max-len", 0), "expected a whole number of at least 1; got '0'"),
     ):
         code, _, err = run(capsys, *arguments, "--model", folder)
