@@ -95,7 +95,7 @@ def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatc
         (["base", "--tpu", "v9:2x2"], "tpu must be one of v4, v5e, v5p, v6e"),
         (["base", "--tpu", "v5e:5x5"], "must be one of 1x1, 2x2, 2x4"),
         (["base", "--gpu", "rtx1"], "gpu must be one of a100-40"),
-        (["base", "--gpu", "l4", "--seq-len", "513"], "seq_len must be at most 512"),
+        (["base", "--gpu", "l4", "--seq-len", "513"], "--max-seq-length must be at most 512"),
         (["base", "--tpu", "v5e:2x2", "--batch-size", "255"], "multiple of the 4 devices"),
         (["nothing.json", "--gpu", "l4"], "nothing.json; it does not exist"),
     ],
