@@ -39,7 +39,7 @@ def test_the_model_is_smaller_and_the_cost_is_shown(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"--heads": "0"}, "--heads must be a share above 0 and at most 1; got 0.0"),
+        ({"--heads": "0"}, "--amount must be above 0 and at most 1; got 0.0"),
         ({"--data": "missing.tsv"}, "missing.tsv"),
     ],
 )
