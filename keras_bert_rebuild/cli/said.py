@@ -25,4 +25,4 @@ def counted(number, thing):
 
 
 def _plural(thing):
-    return f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{thing[:-1]}ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"

@@ -57,21 +57,24 @@ def test_a_signal_ends_it_with_its_number_and_the_same_command_goes_on(capsys, c
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--recipe", "modern"], "--recipe needs a budget: --minutes of training, or --steps."),
+        (["--recipe", "modern"], "--recipe needs a budget: add --minutes or --steps."),
         (["--recipe", "modern", "--minutes", 1, "--steps", 1], "--steps and --minutes exclude each other"),
-        (["--recipe", "modern", "--minutes", 1, "--config", "small.yaml"], "--recipe and --config exclude each other"),
+        (["--recipe", "modern", "--minutes", 1, "--config", "small.yaml"], "--recipe and --settings exclude each other"),
         (["--recipe", "modern", "--minutes", 1, "--next-sentence", "nsp"], "next_sentence must be 'none' with packing"),
         (["--recipe", "modern", "--minutes", 1, "--generator-size", 0.5], "generator_size is for objective='electra'"),
         (["--recipe", "modern", "--minutes", 1, "--decay-from", "run"], "decay_from must be left out with a recipe"),
         (["--recipe", "modern", "--minutes", 1, "--hosts", 2], "hosts must be left out with a recipe"),
-        (["--recipe", "modern", "--minutes", 1, "--vocab", "v", "--vocab-size", 3], "--vocab and --vocab-size exclude each other"),
+        (
+            ["--recipe", "modern", "--minutes", 1, "--vocab", "v", "--vocab-size", 3],
+            "--tokenizer and --vocab-size exclude each other",
+        ),
         (["--recipe", "modern", "--minutes", 1, "--mix", 1, 2], "mix must have a weight for every corpus"),
         (["--recipe", "old", "--minutes", 1], "a recipe must be one of bert, modern or the path of a YAML file; got 'old'."),
         (["--recipe", "text.txt", "--minutes", 1], "text.txt"),
         (["--recipe", "modern", "--minutes", 1, "--vocab", "none.txt"], "none.txt"),
-        (["--output", "out", "--vocab", "v.txt"], "--vocab is for --recipe: give both, or leave it out."),
-        (["--output", "out", "--document-per-file"], "--document-per-file is for --recipe"),
-        (["--steps", 3], "--output is needed without --recipe: the folder of the run."),
+        (["--output", "out", "--vocab", "v.txt"], "--tokenizer is only for --recipe: add --recipe, or leave it out."),
+        (["--output", "out", "--document-per-file"], "--document-per-file is only for --recipe"),
+        (["--steps", 3], "--output FOLDER is required without --recipe: the folder of the run."),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence_and_nothing_is_made(capsys, corpus, tmp_path, options, sentence):
