@@ -1,6 +1,7 @@
 """`keras-bert demo`, shortened."""
 
 import io
+import json
 import os
 import re
 import shlex
@@ -20,6 +21,8 @@ from keras_bert_rebuild import from_pretrained, get_model
 from keras_bert_rebuild.cli import demo, demo_architecture, demo_corpus, demo_masks, demo_training, demo_world, fit_progress
 from keras_bert_rebuild.cli.demo_training import encode
 from keras_bert_rebuild.cli.main import main, make_parser
+from keras_bert_rebuild.cli.older_names import renewed
+from keras_bert_rebuild.cli.parser_table import FILE
 from keras_bert_rebuild.data.corpora.documents import docstring_document
 from keras_bert_rebuild.explain.summary import summary_rows
 
@@ -106,7 +109,8 @@ def test_the_minutes_determine_the_steps(monkeypatch):
 
 def test_the_last_lines_are_commands_that_the_parser_takes(tmp_path):
     commands = [command for _, command in demo.next_commands(tmp_path / "out")]
-    given = [make_parser().parse_args(shlex.split(command)[1:]) for command in commands]
+    table = json.loads(FILE.read_text("utf-8"))
+    given = [make_parser().parse_args(renewed(shlex.split(command)[1:], table)) for command in commands]
     assert [one.verb for one in given] == ["attention", "explain", "pretrain"]
     assert given[0].model == str(tmp_path / "out" / "small-world") or given[0].model == tmp_path / "out" / "small-world"
 

@@ -51,7 +51,10 @@ def inputs(tmp_path_factory):
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     settings = {"model": sizes, "seq_len": 16, "held_out": 0, "steps": 2, "batch_size": 2}
     (folder / "pretrain.yaml").write_text(json.dumps(settings))  # JSON is YAML
-    (folder / "distill.yaml").write_text(json.dumps({name: value for name, value in settings.items() if name != "model"}))
+    distilled = {name: value for name, value in settings.items() if name != "model"} | {
+        "seq_len": 12
+    }  # as the teacher has positions
+    (folder / "distill.yaml").write_text(json.dumps(distilled))
     (folder / "run").mkdir()
     (folder / "run" / "settings.yaml").write_text("steps: 1\n")
     (folder / "run" / "metrics.csv").write_text("step,loss\n1,2.0\n2,1.0\n")
