@@ -9,7 +9,6 @@ from a few generated sentences, and kept in --work.
 """
 
 import argparse
-import json
 import os
 import pty
 import re
@@ -26,7 +25,7 @@ RUN = ("--steps", 6, "--batch-size", 8, "--seq-len", 16, "--workers", 0, "--tens
 INPUTS = (
     ("vocab", "corpus.txt", "--size", 200, "--output", "vocab.txt"),
     ("prepare", "corpus.txt", "--vocab", "vocab.txt", "--output", "tokens", "--workers", 1),
-    ("pretrain", "tokens", "--output", "run", "--model", "size.json", *RUN),
+    ("pretrain", "tokens", "--output", "run", "--model", "tiny", *RUN),
     (
         "finetune",
         "classification",
@@ -53,7 +52,7 @@ VERBS = (
         ("corpus.txt", "--vocab", "vocab.txt", "--output", "@tokens"),
         ("missing", "--vocab", "vocab.txt", "--output", "@t"),
     ),
-    ("pretrain", ("tokens", "--output", "@run", "--model", "size.json", *RUN), ("missing", "--output", "@r")),
+    ("pretrain", ("tokens", "--output", "@run", "--model", "tiny", *RUN), ("missing", "--output", "@r")),
     ("distill", ("run/model", "tokens", "--output", "@small", *RUN), ("missing", "tokens", "--output", "@s")),
     (
         "finetune",
@@ -194,8 +193,6 @@ def make_inputs(folder, args):
     (folder / "pairs.jsonl").write_text(
         "".join(f'{{"query": "{a}", "positive": "{b}"}}\n' for a, b in zip(lines[:8], lines[8:16], strict=True))
     )
-    size = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    (folder / "size.json").write_text(json.dumps(size))
     for arguments in INPUTS:
         _, _, code, shown = run(arguments, args, folder)
         if code:

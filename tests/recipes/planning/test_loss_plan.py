@@ -132,8 +132,8 @@ def test_the_command_prints_tables_and_json(runs, capsys):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["plan", "--gpu", "h100"], "a plan needs a model"),
-        (["plan", "base", "--gpu", "h100", "--hours", "2"], "--hours is for --loss"),
+        (["plan", "--gpu", "h100"], "a plan needs --model"),
+        (["plan", "base", "--gpu", "h100", "--hours", "2"], "--hours is only for --loss"),
         (["plan", "--gpu", "h100", "--vocab-size", "7", "--loss", "a"], "--vocab-size is not for --loss"),
     ],
 )
