@@ -168,9 +168,9 @@ def next_commands(output):
     return (
         (
             "who looks at whom in the small world, as a page",
-            f'keras-bert attention "{first}" "{second}" --model {output / SMALL_WORLD} --output attention.html',
+            f'keras-bert attention "{first}" --pair "{second}" --model {output / SMALL_WORLD} --output attention.html',
         ),
-        ("what changes from one model to another", "keras-bert explain bert-base-uncased modernbert-base"),
+        ("what changes from one model to another", "keras-bert explain --model bert-base-uncased --other modernbert-base"),
         ("a model of your own text", "keras-bert pretrain --recipe modern --minutes 30 --output my-bert YOUR-TEXT.txt"),
     )
 
