@@ -36,10 +36,9 @@ class Hit(NamedTuple):
 
 
 class Index:
-    """Documents with vectors on disk. `Index.build` builds an index, `Index.open` opens one.
+    """Documents with vectors on disk, memory-mapped block by block. `Index.build` builds one, `Index.open` opens it.
 
-    Memory does not grow with the number of documents: blocks of vectors are memory-mapped while they are searched. Search is exact:
-    every document is scored.
+    Search is exact: every document is scored. Memory does not grow with their number.
 
     Example:
 
@@ -250,8 +249,7 @@ class Index:
             rows: for every query the indices of its documents, each once.
 
         Returns:
-            For every query an array of scores, in the order of its documents; -inf for sparse vectors without a common token and
-            for empty documents.
+            For every query an array of scores, in the order of its documents; -inf without a common token and for empty documents.
         """
         wanted = [np.asarray(each, "int64") for each in rows]
         found = self.search_vectors(vectors, max(1, *(len(each) for each in wanted)), rows=wanted)

@@ -52,8 +52,7 @@ class Reranker(Task):
         negatives: number of negatives per query in training; for texts with labels, the length of a list minus one.
         positive_weight: weight of relevant texts in "binary" and "graded".
         score_range: the lowest and the highest label, for "graded".
-        truncate: truncate long pairs to `max_len`, the longer text first, as sentence-transformers does, instead of splitting them
-            into windows.
+        truncate: cut long pairs to `max_len`, the longer text first, as sentence-transformers does, instead of windows.
         max_len, stride: see `Task`.
 
     Reference: Nogueira and Cho, 2019 (https://arxiv.org/abs/1901.04085); the maximum over windows as in Dai and Callan, 2019,
