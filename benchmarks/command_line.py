@@ -21,6 +21,8 @@ from pathlib import Path
 COMMAND = "import sys, keras_bert_command; sys.exit(keras_bert_command.main())"
 RUN = ("--steps", 6, "--batch-size", 8, "--seq-len", 16, "--workers", 0, "--tensorboard", "no", "--log-steps", 1, "--held-out", 0)
 
+PAIRS = ("--train", "pairs.jsonl", "--dev", "pairs.jsonl")
+
 # What makes the inputs, in this order: the verb, its arguments. Names are those of the first release, which every version takes.
 INPUTS = (
     ("vocab", "corpus.txt", "--size", 200, "--output", "vocab.txt"),
@@ -40,7 +42,8 @@ INPUTS = (
         "--epochs",
         1,
     ),
-    ("index", "corpus.txt", "--model", "run/model", "--output", "index"),
+    ("finetune", "retrieval", "--model", "run/model", *PAIRS, "--output", "embedder", "--epochs", 1),
+    ("index", "corpus.txt", "--model", "embedder/model", "--output", "index"),
 )
 
 # What is measured: the verb, its arguments, and those with a file that is missing.
@@ -91,14 +94,14 @@ VERBS = (
     ),
     (
         "index",
-        ("corpus.txt", "--model", "run/model", "--output", "@index"),
-        ("missing.txt", "--model", "run/model", "--output", "@index"),
+        ("corpus.txt", "--model", "embedder/model", "--output", "@index"),
+        ("missing.txt", "--model", "embedder/model", "--output", "@index"),
     ),
     ("search", ("index", "the boat"), ("missing", "the boat")),
     (
         "mine",
-        ("pairs.jsonl", "--model", "run/model", "--output", "@m.jsonl"),
-        ("missing.jsonl", "--model", "run/model", "--output", "@m.jsonl"),
+        ("pairs.jsonl", "--model", "embedder/model", "--output", "@m.jsonl"),
+        ("missing.jsonl", "--model", "embedder/model", "--output", "@m.jsonl"),
     ),
     ("export", ("run/model", "--output", "@folder", "--format", "huggingface"), ("missing", "--output", "@folder")),
     ("inspect", ("run/model",), ("missing",)),
