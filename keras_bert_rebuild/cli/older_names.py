@@ -71,6 +71,9 @@ IN_FRONT = {
 }
 AFTER = {"lens": "--pair", "attention": "--pair"}
 
+# Values of an option before, and today's.
+VALUES = {("--format", "table"): "text"}
+
 YES, NO = ("yes", "true"), ("no", "false")
 
 
@@ -89,7 +92,8 @@ def renewed(arguments: Sequence[str], table: dict[str, Any]) -> list[str]:
     found = table["verbs"][verb]["options"]
     options = {name: option for option in found for name in option["names"] if name.startswith("-")}
     words = [word for given in _words(arguments[start:]) for word in _named(given, options)]
-    words = _with_names(verb, list(_without_answers(words, options)), options, [o for o in found if o["names"][0] not in options])
+    words = _with_values(list(_without_answers(words, options)), options)
+    words = _with_names(verb, words, options, [o for o in found if o["names"][0] not in options])
     return arguments[:start] + words
 
 
@@ -127,6 +131,13 @@ def _without_answers(words, options):
         known = answer.lower() in (*YES, *NO)
         yield options[name]["names"][0 if answer.lower() in YES else -1] if known else words[place - 1]
         place += known and not equals
+
+
+def _with_values(words, options):
+    """Values that an option no longer has, as those of today."""
+    known = {pair: value for pair, value in VALUES.items() if pair[1] not in options.get(pair[0], {}).get("choices", ())}
+    split = {f"{name}={before}": f"{name}={value}" for (name, before), value in known.items()}
+    return [known.get((last, word), split.get(word, word)) for last, word in zip([None, *words], words, strict=False)]
 
 
 def _with_names(verb, words, options, positional):

@@ -25,6 +25,8 @@ def parser():
         ("convert a b --to keras --vocabulary v", "convert --model a --output b --format keras --tokenizer v"),
         ("inspect --json a", "inspect --format json --model a"),
         ("explain a b --batch 8 --length=64", "explain --model a --other b --batch-size 8 --max-seq-length=64"),
+        ("explain --format table", "explain --format text"),
+        ("explain --format=table", "explain --format=text"),
         ("explain --predictions 4", "explain --max-predictions 4"),
         ("plan base --remat --json", "plan --model base --remat --format json"),
         ("plan base --packing no", "plan --model base --no-packing"),
