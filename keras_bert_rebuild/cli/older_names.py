@@ -86,7 +86,7 @@ def renewed(arguments: Sequence[str], table: dict[str, Any]) -> list[str]:
     """
     arguments = list(arguments)
     verb = next((word for word in arguments if not word.startswith("-")), None)
-    if verb not in table["verbs"]:
+    if verb is None or verb not in table["verbs"]:
         return arguments
     start = arguments.index(verb) + 1
     found = table["verbs"][verb]["options"]

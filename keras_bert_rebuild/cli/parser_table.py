@@ -37,8 +37,8 @@ def parser_table(parser: argparse.ArgumentParser) -> dict[str, Any]:
     found: dict[str, Any] = {"description": parser.description, "options": [_option(action) for action in actions]}
     if groups:
         found["alternatives"] = groups
-    if str(parser.epilog).startswith("example"):
-        found["examples"] = [line.strip().removeprefix("keras-bert ") for line in parser.epilog.replace("%%", "%").splitlines()[1:]]
+    if (epilog := parser.epilog or "").startswith("example"):
+        found["examples"] = [line.strip().removeprefix("keras-bert ") for line in epilog.replace("%%", "%").splitlines()[1:]]
     if verbs is not None:
         helps = {choice.dest: choice.help for choice in verbs._choices_actions}
         found["verbs"] = {name: {"help": helps[name], **parser_table(sub)} for name, sub in verbs.choices.items()}

@@ -81,7 +81,7 @@ def page_data(contents: PageContents) -> dict[str, Any]:
     return {
         "name": sources[0].name,
         "texts": _texts(contents.texts, first),
-        "tokens": list(first.tokens[0]),
+        "tokens": list(first.tokens[0] if first.tokens else ()),
         "surfaces": None if first.surfaces is None else list(first.surfaces[0]),
         "continues": _continues(first),
         "ids": first.ids[0].tolist(),

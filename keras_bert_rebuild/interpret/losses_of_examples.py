@@ -51,10 +51,10 @@ class LossesOfExamples:
         self.loss = task.loss()
         # Rows of candidates, of choices, of the texts of a pair or group, or of one text.
         self.group = getattr(self.batches, "list_size", getattr(self.batches, "group", 1))
-        packed = isinstance(task, VectorTask) and task.training_model is not task.model
-        self.vectors = (
-            TextVectors(task.encoder, task.poolings, task.modules, packed=can_be_packed(task.encoder)) if packed else None
-        )
+        self.vectors = None
+        if isinstance(task, VectorTask) and task.training_model is not task.model:
+            parts: Any = task  # the encoder, poolings and modules of every embedder
+            self.vectors = TextVectors(parts.encoder, parts.poolings, parts.modules, packed=can_be_packed(parts.encoder))
 
     def __len__(self) -> int:
         return len(self.batches)

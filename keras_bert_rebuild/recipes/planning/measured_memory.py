@@ -14,6 +14,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -112,7 +113,7 @@ def peaks_of_run(config: BertConfig, settings: PretrainSettings, rows: int) -> t
         rows: number of examples at once.
     """
     phase = settings.all_phases[0]
-    changes = {
+    changes: dict[str, Any] = {
         "phases": (dataclasses.replace(phase, steps=3, batch_size=rows * settings.gradient_accumulation_steps),),
         "batch_warmup": (),
         "batch_warmup_steps": None,
