@@ -22,26 +22,14 @@ COMMAND = "import sys, keras_bert_command; sys.exit(keras_bert_command.main())"
 RUN = ("--steps", 6, "--batch-size", 8, "--seq-len", 16, "--workers", 0, "--tensorboard", "no", "--log-steps", 1, "--held-out", 0)
 
 PAIRS = ("--train", "pairs.jsonl", "--dev", "pairs.jsonl")
+CLASSIFY = ("classification", "--model", "run/model", "--train", "train.tsv", "--dev", "train.tsv")
 
 # What makes the inputs, in this order: the verb, its arguments. Names are those of the first release, which every version takes.
 INPUTS = (
     ("vocab", "corpus.txt", "--size", 200, "--output", "vocab.txt"),
     ("prepare", "corpus.txt", "--vocab", "vocab.txt", "--output", "tokens", "--workers", 1),
     ("pretrain", "tokens", "--output", "run", "--model", "tiny", *RUN),
-    (
-        "finetune",
-        "classification",
-        "--model",
-        "run/model",
-        "--train",
-        "train.tsv",
-        "--dev",
-        "train.tsv",
-        "--output",
-        "task",
-        "--epochs",
-        1,
-    ),
+    ("finetune", *CLASSIFY, "--output", "task", "--epochs", 1),
     ("finetune", "retrieval", "--model", "run/model", *PAIRS, "--output", "embedder", "--epochs", 1),
     ("index", "corpus.txt", "--model", "embedder/model", "--output", "index"),
 )
@@ -59,19 +47,7 @@ VERBS = (
     ("distill", ("run/model", "tokens", "--output", "@small", *RUN), ("missing", "tokens", "--output", "@s")),
     (
         "finetune",
-        (
-            "classification",
-            "--model",
-            "run/model",
-            "--train",
-            "train.tsv",
-            "--dev",
-            "train.tsv",
-            "--output",
-            "@task",
-            "--epochs",
-            1,
-        ),
+        (*CLASSIFY, "--output", "@task", "--epochs", 1),
         ("classification", "--model", "run/model", "--train", "missing.tsv", "--dev", "train.tsv", "--output", "@t"),
     ),
     (
