@@ -44,6 +44,7 @@ DOCSTRINGS = Recipe(
         "initializer_range": None,
     },
     steps=3000,
+    learning_rate=2e-3,
     # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
     compiled=("jax", "tensorflow"),
 )
