@@ -191,7 +191,7 @@ def evaluate(console, training):
         probe = probe_of_pairs(training.batches, held_out)  # what lengths and edges reveal needs no understanding
         alone = f"more frequent answer {probe.prior:.1%}, by lengths and edges {probe.accuracy:.1%}"
         rows.append(("NSP accuracy", f"{logs['NSP_accuracy']:.1%}", alone))
-    console.print(f"On {len(words):,} masked words of held-out documents, and without the model:")
+    console.print(f"On {len(words):,} masked words of held-out documents, and by counts alone:")
     for name, value, without in rows:
         console.print(f"  {name:<13}{value:>11}   {without}", highlight=False)
     return accuracy
