@@ -82,7 +82,7 @@ def _lines(args, task, done, seconds):
     present = {block: len(heads) for block, heads in zip(done.importance.blocks, done.importance.present, strict=True)}
     gone = sum(map(len, done.heads.values()))
     before, after = (one.model.count_params() for one in (task, done.task))
-    yield f"heads    {gone} of {sum(present.values())} taken away, by {done.importance.examples:,} examples in {seconds:.0f} s"
+    yield f"heads    {gone} of {sum(present.values())} removed, ranked on {done.importance.examples:,} examples in {seconds:.0f} s"
     for block, heads in done.heads.items():
         yield f"         block {block}: {', '.join(map(str, heads))}"
     yield f"weights  {before:,} → {after:,} parameters, {1 - after / before:.1%} less"

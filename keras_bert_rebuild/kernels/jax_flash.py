@@ -1,8 +1,9 @@
-"""JAX on GPUs: attention with dropout in one kernel for each pass, written in Pallas and compiled by Triton.
+"""JAX on GPUs: attention with dropout as fused kernels, written in Pallas and compiled by Triton.
 
-A program has a block of queries, or of keys, and goes through the blocks of the others. Scores, probabilities and random bits are
-in its registers alone, and the backward pass computes them again. The bits are those of `jax_dropout.py`, so with the same seed
-this is the same function. Blocks of keys that no query of a block sees, padding or other sequences of the row, are left out.
+Each program processes one block of queries (or of keys) and loops over the blocks of keys (or of queries). Scores, probabilities
+and random bits exist only in its registers, and the backward pass recomputes them. The bits equal those of `jax_dropout.py`, so
+both compute the same function of a seed. Blocks of keys to which no query of a block may attend, because they are padding or
+belong to other sequences of the row, are skipped.
 
 Reference: Dao, 2023, FlashAttention-2, algorithms 1 and 2 (https://arxiv.org/abs/2307.08691).
 """
@@ -20,30 +21,30 @@ from keras_bert_rebuild.kernels.jax_flash_kernels import Blocks, Settings, forwa
 from keras_bert_rebuild.kernels.jax_segments import over_devices
 from keras_bert_rebuild.kernels.sequences import has_sequences
 
-# The least size of a matrix that a GPU multiplies in one go.
+# The smallest side of a matrix that the tensor cores multiply.
 LEAST = 16
 
 
 def blocks_for(query):
-    """The blocks for queries of this width and dtype; with larger ones numbers do not fit the registers of a GPU."""
+    """The block sizes for queries of this width and dtype; larger blocks would spill registers to memory."""
     size = 64 if query.shape[-1] * query.dtype.itemsize <= 128 else 32
     return Blocks(size, size)
 
 
 def attention_with_dropout(query, key, value, mask, causal, rate, seed, blocks=None, interpret=False):
-    """softmax(Q Kᵀ / √K) V with a fraction of the probabilities dropped, the softmax in float32; no score is in memory.
+    """softmax(Q Kᵀ / √K) V with dropout of the probabilities and a softmax in float32; scores are never stored in memory.
 
     Args:
-        query, key, value: `(batch, length, heads, width)`; with padding there may be more keys than queries.
-        mask: bool `(batch, keys)`, False at padding; or the numbers of sequences, int32 `(batch, length)`.
+        query, key, value: `(batch, length, heads, width)`; there may be more keys than queries unless `mask` numbers sequences.
+        mask: bool `(batch, keys)`, False at padding; or the sequence number of each token, int32 `(batch, length)`.
         causal: False; the kernel has no causal form.
-        rate: the fraction that is dropped, in (0, 1).
+        rate: the dropout rate, in (0, 1).
         seed: two integers, as from `keras.random.SeedGenerator.next`.
-        blocks: how the kernels are cut; None for `blocks_for`.
-        interpret: compute on any device, slowly.
+        blocks: block sizes; None for `blocks_for`.
+        interpret: run Pallas's interpreter, which works on any device, but slowly.
 
     Returns:
-        `(batch, length, heads, width)`. An example of nothing but padding attends to all its keys.
+        `(batch, length, heads, width)`. An example that consists of padding only attends to all its keys.
     """
     batch, length, heads, _ = query.shape
     words = row_words((batch, heads, length, key.shape[1]), seed)[..., 0]
@@ -52,7 +53,7 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed, blocks=N
 
 
 def _numbers(mask, batch, length):
-    """A number of each query and one of each key, int32; a query sees the keys that have its own."""
+    """A number for each query and each key, int32; a query attends to the keys with the same number."""
     mask = jnp.broadcast_to(jnp.asarray(mask), (batch, mask.shape[1]))
     if has_sequences(mask):
         return mask, mask
@@ -61,9 +62,14 @@ def _numbers(mask, batch, length):
 
 
 def attend_by_numbers(query, key, value, of_queries, of_keys, *words, rate, blocks, interpret=False):
-    """`attention_with_dropout` by numbers from 0 of queries and of keys, and two words a row, `(batch, heads, queries)` each.
+    """`attention_with_dropout` where queries attend to the keys with the same number.
 
-    Every query must see a key. Arrays are filled up to whole blocks, and heads to a width that is a power of two.
+    Lengths are padded to whole blocks, and head widths to a power of two.
+
+    Args:
+        query, key, value, rate, blocks, interpret: as for `attention_with_dropout`.
+        of_queries, of_keys: numbers from 0, int32 `(batch, queries)` and `(batch, keys)`; every query needs a key.
+        words: the two words of each row that seed its random bits, uint32 `(batch, heads, queries)` each.
     """
     (_, length, _, width), keys = query.shape, key.shape[1]
     blocks = blocks._replace(queries=min(blocks.queries, _power(length)), keys=min(blocks.keys, _power(keys)))
@@ -75,7 +81,7 @@ def attend_by_numbers(query, key, value, of_queries, of_keys, *words, rate, bloc
     attended = _attend(
         Settings(rate, width**-0.5, blocks, interpret),
         *(filled(query, more_queries), filled(key, more_keys), filled(value, more_keys)),
-        # Queries that are added see what the last one sees, keys that are added are seen by none.
+        # Padded queries attend to the keys of the last query; no query attends to padded keys.
         jnp.pad(of_queries, ((0, 0), (0, more_queries)), mode="edge"),
         jnp.pad(of_keys, ((0, 0), (0, more_keys)), constant_values=-1),
         *(jnp.pad(word, ((0, 0), (0, 0), (0, more_queries))) for word in words),
@@ -108,7 +114,7 @@ def _forward(settings, query, key, value, of_queries, of_keys, first, second):
 
 
 def _backward(settings, retained, upstream):
-    """The gradients. The sum of probabilities times their gradients over keys is that of outputs times theirs."""
+    """The gradients. Σ over keys of probabilities × their gradients equals Σ over the width of outputs × their gradients."""
     query, key, value, of_queries, of_keys, first, second, outputs, log_sums = retained
     batch, length, heads, width = query.shape
     keys, blocks = key.shape[1], settings.blocks
@@ -134,7 +140,7 @@ _attend.defvjp(_forward, _backward)
 
 
 class Parts(NamedTuple):
-    """What a program has of the arrays of queries, or of keys: a block, or all of them."""
+    """The parts of the arrays of queries (or keys) that one program accesses: a block, or the whole length."""
 
     tensor: Any
     """`(batch, length, heads, width)`."""
@@ -173,10 +179,10 @@ def _call(kernel, settings, grid, inputs, outputs, shapes):
 
 
 def _bounds(of_rows, of_columns, rows, columns):
-    """The first block of columns that a block of rows sees, and the one after the last: int32 `(batch, blocks of rows, 2)`.
+    """The half-open range of column blocks that each block of rows must process: int32 `(batch, blocks of rows, 2)`.
 
-    Blocks see one another where the ranges of their numbers meet, and all between the first and the last is compared, so these may
-    be more than are needed. Padding behind has the greatest number here, so that it is at no sequence's end.
+    A block of columns is needed if its range of numbers overlaps that of the rows. The result spans the first to the last needed
+    block, so it may include others. Padding gets the greatest number, so that it extends no sequence's range.
     """
 
     def extremes(numbers, size):
@@ -186,5 +192,5 @@ def _bounds(of_rows, of_columns, rows, columns):
 
     (low, high), (low_columns, high_columns) = extremes(of_rows, rows), extremes(of_columns, columns)
     seen = (low[:, :, None] <= high_columns[:, None]) & (low_columns[:, None] <= high[:, :, None])
-    first, behind = jnp.argmax(seen, axis=-1), seen.shape[-1] - jnp.argmax(seen[..., ::-1], axis=-1)
-    return jnp.stack([first, jnp.where(jnp.any(seen, axis=-1), behind, first)], axis=-1).astype("int32")
+    first, end = jnp.argmax(seen, axis=-1), seen.shape[-1] - jnp.argmax(seen[..., ::-1], axis=-1)
+    return jnp.stack([first, jnp.where(jnp.any(seen, axis=-1), end, first)], axis=-1).astype("int32")

@@ -1,7 +1,7 @@
-"""JAX on GPUs: what one program of `jax_flash.py` computes, in Pallas.
+"""JAX on GPUs: the Pallas kernels of `jax_flash.py`.
 
-Arguments are references to the parts of arrays that a program has, without the axes of examples and heads: `(queries, width)`,
-`(keys, width)` or `(queries,)`, and the first and last of the blocks to go through.
+Their arguments are references to the parts of arrays that one program accesses, without the axes of examples and heads:
+`(queries, width)`, `(keys, width)` or `(queries,)`, and the range of blocks to loop over.
 """
 
 import math
@@ -13,14 +13,14 @@ from jax.experimental import pallas
 
 from keras_bert_rebuild.kernels.jax_dropout import gain_of, kept_at
 
-# A score that the mask hides, as in `jax_dropout.py`.
+# The score of masked keys, as in `jax_dropout.py`.
 HIDDEN = -1e30
-# Exponentials are powers of 2, for which GPUs have an instruction.
+# Exponentials are computed as powers of 2, for which GPUs have an instruction.
 LOG2_E = math.log2(math.e)
 
 
 class Blocks(NamedTuple):
-    """How a kernel is cut: queries and keys of a block, warps of a program, and iterations that Triton loads ahead."""
+    """The launch parameters of a kernel: queries and keys of a block, warps of a program, and pipeline stages."""
 
     queries: int
     keys: int
@@ -29,7 +29,7 @@ class Blocks(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a kernel is compiled for."""
+    """The compile-time constants of a kernel."""
 
     rate: float
     scale: float
@@ -38,7 +38,7 @@ class Settings(NamedTuple):
 
 
 def forward_kernel(settings, query, key, value, of_queries, of_keys, first, second, bounds, output, log_sum):
-    """Outputs of a block of queries, and the logarithm to base 2 of the sum of the exponentials of its scores."""
+    """The outputs of a block of queries, and the base-2 logarithm of the sum of its exponentiated scores."""
     queries, numbers, words = query[...], of_queries[...], (first[...], second[...])
     size = settings.blocks.keys
 
@@ -93,7 +93,7 @@ def key_kernel(settings, query, upstream, key, value, of_queries, of_keys, first
 
 
 def _gradients_of_block(settings, of_rows, of_columns, block):
-    """The gradients of scores before they are scaled, and what is kept of the probabilities, before its gain: `(queries, keys)`."""
+    """The gradients of unscaled scores, and the probabilities after dropout without its gain: `(queries, keys)` each."""
     query, upstream, of_queries, words, log_sum, mean = of_rows
     key, value, of_keys = of_columns
     probabilities = jnp.exp2(_scores(settings, query, key, of_queries, of_keys) - log_sum[:, None])

@@ -1,7 +1,7 @@
-"""JAX only: whether the kernel of `jax_flash.py` runs on the GPU at hand, which it shows by computing an example.
+"""JAX only: a trial run of the kernels of `jax_flash.py` on the GPU of this process.
 
-It has been compiled for GPUs, but not yet run on one. So the first attention with dropout of a process has it compute an example,
-forward and backward, and compares the result with the form that stores its scores; if they differ, that form is used.
+The kernels were compiled for GPUs, but have not run on one yet. Therefore the first attention with dropout in a process computes
+an example, forward and backward, and compares it with the implementation that stores its scores, which is used if they differ.
 """
 
 import functools
@@ -16,10 +16,10 @@ import numpy as np
 from keras_bert_rebuild.kernels import jax_dropout
 from keras_bert_rebuild.kernels.jax_segments import is_split_by_batch
 
-CAPABILITY = 8.0  # Ampere: bfloat16, and matrices of float32 in TF32
+CAPABILITY = 8.0  # Ampere, the first with bfloat16 and TF32 matrix products
 DTYPES = ("bfloat16", "float16", "float32")
 WIDTHS = range(16, 129)
-# Of the norm of a result, so much may the two forms differ; they differ by 0.4 where they drop different probabilities.
+# The maximum relative difference of the norms; if the two dropped different probabilities, it would be 0.4.
 TOLERANCE = 0.02
 
 
@@ -34,8 +34,8 @@ def has_flash_with_dropout(query):
 
 @functools.cache
 def computes_rightly(dtype, width):
-    """Whether the kernel has the values and gradients of the form that stores its scores; if not, a warning says so."""
-    # In a thread of its own: this one is tracing a step, in which nothing can be computed.
+    """Whether the kernels compute the right values and gradients; if not, a warning says so."""
+    # In another thread, because this one is tracing a step and cannot compute anything.
     with ThreadPoolExecutor(1) as thread:
         reason = thread.submit(_fault, dtype, width).result()
     if reason:
@@ -44,7 +44,7 @@ def computes_rightly(dtype, width):
 
 
 def _fault(dtype, width):
-    """What is wrong with the kernel, in a few words; None if nothing is."""
+    """A phrase that says what is wrong with the kernels; None if nothing is."""
     try:
         flash = importlib.import_module("keras_bert_rebuild.kernels.jax_flash")
         found, expected = (_example(form.attention_with_dropout, dtype, width) for form in (flash, jax_dropout))
@@ -58,7 +58,7 @@ def _fault(dtype, width):
 
 
 def _example(form, dtype, width):
-    """Outputs and gradients in float32 of two rows of 150 tokens, which have padding, two sequences and no whole blocks."""
+    """Outputs and gradients, as float32, for two rows of 150 tokens with padding, two sequences and partial blocks."""
     rng = np.random.default_rng(0)
     mask = np.stack([np.repeat([1, 71, 0], [70, 60, 20]), np.ones(150, int)]).astype("int32")
     tensors = [jnp.asarray(rng.standard_normal((2, 150, 2, width)), dtype) for _ in range(4)]

@@ -24,7 +24,7 @@ def test_the_model_is_smaller_and_the_cost_is_shown(files, tmp_path, capsys):
     asked = ["prune", str(files / "model"), "--heads", "0.5", "--data", str(files / "pets.tsv"), "--output", str(output)]
     assert main(asked) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("heads    2 of 4 taken away, by 6 examples in ")
+    assert lines[0].startswith("heads    2 of 4 removed, ranked on 6 examples in ")
     assert lines[1:3] == ["         block 0: 0", "         block 1: 0"]
     pruned = load_task(output)
     before, after = (task.model.count_params() for task in (load_task(files / "model"), pruned))
