@@ -87,6 +87,7 @@ def test_custom_objects_are_a_new_dictionary_with_the_names_of_keras_bert():
     assert objects is not keras_bert_rebuild.get_custom_objects()
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_only_the_chosen_backend():
     code = (
         "import sys, keras_bert_rebuild, keras_bert_rebuild.backend, keras_bert_rebuild.activations, keras_bert_rebuild.bert; "

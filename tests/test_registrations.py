@@ -65,6 +65,7 @@ class Four: ...
     assert list(registrations(ast.parse(source))) == ["a>One", "b>Other", "Custom>three"]
 
 
+@pytest.mark.slow
 def test_a_new_process_that_imports_the_package_finds_every_registration():
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")]
     names = {name for tree in trees for name in registrations(tree)}

@@ -1,11 +1,22 @@
-"""Together the runs of tox cover every test, and the first run covers each of them on some backend."""
+"""Together the runs of tox cover every test, and the first run covers each that is not slow on some backend."""
 
 import copy
 from types import SimpleNamespace
 
 import keras
 import pytest
-from helpers.runs import FAMILIES, NOT_ON_JAX, NOT_QUICK, REST_ON_JAX, STORED_ANSWERS, TESTS, mark_runs, marks, matches
+from helpers.runs import (
+    FAMILIES,
+    FORMULAS,
+    NOT_ON_JAX,
+    NOT_QUICK,
+    READ_AND_EXPLAINED,
+    STORED_ANSWERS,
+    TESTS,
+    mark_runs,
+    marks,
+    matches,
+)
 
 
 class Item:
@@ -24,19 +35,23 @@ class Item:
 # A test, and its runs on torch, TensorFlow and JAX.
 CASES = (
     (Item("models/test_heads.py", "a"), "first quick", "first quick", "first quick"),
-    (Item("models/test_heads.py", "a"), "first", "rest", "rest"),
+    (Item("models/test_heads.py", "a"), "rest", "cases", "cases"),
     (Item("models/test_heads.py", "b", "slow"), "rest", "rest", "rest"),
-    (Item("models/test_heads.py", "b"), "first quick", "first quick", "first quick"),
+    (Item("models/test_heads.py", "b", "slow"), "rest", "cases", "cases"),
     (Item("models/test_heads.py", "c", "exhaustive"), "", "", ""),
     (Item("models/test_heads.py", "d", "compiles_long"), "first quick", "rest quick", "rest quick"),
-    (Item("text/test_encoding.py", "a"), "first quick", "rest quick", ""),
+    (Item("layers/test_masked.py", "a"), "first quick", "first quick", "first quick"),
+    (Item("layers/test_masked.py", "a"), "first", "cases", "cases"),
+    (Item("text/test_encoding.py", "a"), "first quick", "cases", ""),
     (Item("text/test_encoding.py", "b", "tensorflow"), "first quick", "first quick", ""),
     (Item("recipes/planning/test_plan.py", "a"), "first", "rest", "rest"),
-    (Item("pretrained/test_save_pretrained.py", "a"), "first quick", "first quick", "rest quick"),
+    (Item("pretrained/test_save_pretrained.py", "a"), "first quick", "rest quick", "rest quick"),
     (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[bert]"), "first quick", "first quick", "first quick"),
     (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[xlnet]"), "first quick", "first quick", "first quick"),
     (Item("families/test_xlnet.py", "a"), "first", "rest", "rest"),
-    (Item("cli/test_embed.py", "a"), "first quick", "first quick", ""),
+    (Item("cli/test_embed.py", "a"), "first quick", "rest quick", ""),
+    (Item("docs/test_pages.py", "a", case="[one]"), "first", "rest", "rest"),
+    (Item("docs/test_pages.py", "a", case="[other]"), "first", "rest", "rest"),
 )
 
 
@@ -51,9 +66,9 @@ def test_every_test_of_this_session_is_marked_except_those_with_their_own_enviro
     for item in request.session.items:
         by_name = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"} & marks(item)
         left_out = keras.config.backend() == "jax" and matches(item, NOT_ON_JAX)
-        assert len({"first", "rest"} & marks(item)) == (0 if by_name or left_out else 1), item
+        assert len({"first", "rest", "cases"} & marks(item)) == (0 if by_name or left_out else 1), item
 
 
 def test_every_pattern_names_files():
-    for pattern in {*NOT_ON_JAX, *NOT_QUICK, *REST_ON_JAX, *FAMILIES}:
+    for pattern in {*NOT_ON_JAX, *NOT_QUICK, *READ_AND_EXPLAINED, *FAMILIES, *FORMULAS}:
         assert [path for path in TESTS.glob(pattern) if path.name.startswith("test_") or path.is_dir()], pattern

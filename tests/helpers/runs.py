@@ -1,7 +1,8 @@
-"""Which runs of tox include a test: `quick`, and either `first` (of `tox`) or `rest` (of `tox -m full`).
+"""Which runs of tox include a test: `quick`, and `first` (of `tox`), `rest` (of `tox -m full`) or `cases` (`tox -e tf-cases`).
 
-Torch compiles nothing, so the first run there has every case of every test that is not slow. On TensorFlow and JAX most of the time
-goes into compiling. The first run there has one case of every test whose answer could differ, without trainings from end to end.
+The first run has one case of every test that is not slow, the second on torch everything else. On TensorFlow and JAX, where most of
+the time goes into compiling, the first run has only tests whose answer could differ, without trainings from end to end; the second
+has one case of every other test that computes on a backend, and `cases` all further ones.
 """
 
 import fnmatch
@@ -29,11 +30,15 @@ NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
 # End-to-end trainings of what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
 WHOLE_TRAININGS = ("programs/*", "recipes/*")
 # The first run of every backend has all cases of this test, the stored answers of all families; what else is known of a family is
-# on torch.
+# in the first run of torch.
 STORED_ANSWERS = "test_outputs_are_those_of_transformers"
 FAMILIES = ("families/*",)
-# What is read, written and explained is the same on JAX as on the other two.
-REST_ON_JAX = ("explain/*", "pretrained/test_[!g]*")
+# Cases of these are pages and modules, some of which run on one backend only.
+PAGES = ("docs/*", "test_docstrings.py")
+# On torch all cases of these are in the first run: they are short, and a case is a form of a formula.
+FORMULAS = ("anatomy/*", "kernels/*", "layers/*", "training/*")
+# What is read, written, explained and printed is the same on every backend, and torch tries all of it first.
+READ_AND_EXPLAINED = ("cli/*", "explain/*", "interpret/test_[!i]*", "pretrained/test_[!g]*", *PAGES)
 # These, and pages, processes and probes, take too long for a one-minute run.
 NOT_QUICK = (
     *WHOLE_TRAININGS,
@@ -62,11 +67,12 @@ def marks(item):
 
 
 def first_cases(items):
-    """The first case of every test that is not slow; of stored answers all cases."""
+    """The first case of every test; of stored answers, pages and docstrings all cases."""
     cases = {}
     for item in items:
-        if not ({"slow"} | BY_NAME) & marks(item):
-            cases.setdefault((item.path, item.name if item.originalname == STORED_ANSWERS else item.originalname), item)
+        if not BY_NAME & marks(item):
+            every = item.originalname == STORED_ANSWERS or matches(item, PAGES)
+            cases.setdefault((item.path, item.name if every else item.originalname), item)
     return {*cases.values()}
 
 
@@ -76,12 +82,16 @@ def mark_runs(items, backend):
     for item in items:
         if BY_NAME & marks(item) or (backend == "jax" and matches(item, NOT_ON_JAX)):
             continue
+        is_slow, is_chosen = "slow" in marks(item), item in chosen
         if backend == "torch":
-            first = "slow" not in marks(item)
+            first = is_chosen or matches(item, FORMULAS)
         else:
-            later = (*ON_NO_BACKEND, *WHOLE_TRAININGS, *FAMILIES, *(REST_ON_JAX if backend == "jax" else ()))
-            elsewhere = matches(item, later) and "tensorflow" not in marks(item)
-            first = item in chosen and not elsewhere and "compiles_long" not in marks(item)
-        item.add_marker("first" if first else "rest")
-        if item in chosen and not matches(item, NOT_QUICK):
+            for_tensorflow = "tensorflow" in marks(item)
+            if not is_chosen or (matches(item, ON_NO_BACKEND) and not for_tensorflow):
+                item.add_marker("cases")
+                continue
+            later = (*WHOLE_TRAININGS, *FAMILIES, *READ_AND_EXPLAINED)
+            first = (for_tensorflow or not matches(item, later)) and "compiles_long" not in marks(item)
+        item.add_marker("first" if first and not is_slow else "rest")
+        if is_chosen and not is_slow and not matches(item, NOT_QUICK):
             item.add_marker("quick")

@@ -65,8 +65,9 @@ def judged(form, seq_len, segments_of):
     return probe(*parts, labels, right)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["paragraphs", "sentences"])
-@pytest.mark.parametrize("seq_len", [32, *(pytest.param(length, marks=pytest.mark.slow) for length in (64, 128, 512))])
+@pytest.mark.parametrize("seq_len", [32, 64, 128, 512])
 @pytest.mark.parametrize("kind", ["nsp", "sop"])
 def test_edges_boundaries_and_lengths_do_not_reveal_the_label(kind, seq_len, form):
     found = judged(form, seq_len, lambda text: segments(text, kind, seq_len))
