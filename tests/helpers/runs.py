@@ -39,7 +39,7 @@ PAGES = ("docs/*", "test_docstrings.py")
 FORMULAS = ("anatomy/*", "kernels/*", "layers/*", "training/*")
 # What is read, written, explained and printed is the same on every backend, and torch tries all of it first.
 READ_AND_EXPLAINED = ("cli/*", "explain/*", "interpret/test_[!i]*", "pretrained/test_[!g]*", *PAGES)
-# What takes too long for a run of a minute and a half: pages, processes, probes, and what uses the rest rather than being used by it.
+# The quick run leaves out pages, processes and probes, and what is built on the rest.
 NOT_QUICK = (
     *WHOLE_TRAININGS,
     *FAMILIES,
