@@ -75,7 +75,7 @@ def _legend(attribution):
     scores = [word.score for word in attribution.words]
     shown = []
     if max(scores) > 0:
-        shown.append(f'<li><mark class="{_class(max(levels(scores)))}">{_signed(max(scores))}</mark> raises the number most</li>')
+        shown.append(f'<li><mark class="{_class(max(levels(scores)))}">{_signed(max(scores))}</mark> raises the value most</li>')
     if min(scores) < 0:
         shown.append(f'<li><mark class="{_class(min(levels(scores)))}">{_signed(min(scores))}</mark> lowers it most</li>')
     return f'<ul class="legend">{"".join(shown)}</ul>'

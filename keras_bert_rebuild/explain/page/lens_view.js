@@ -78,7 +78,7 @@ function lensOf(source, chances) {
 function builtLensView(panel, lenses) {
   const left = element("div", { className: "left lenses" }, ...lenses.map((lens) => lens.left));
   const side = element("aside", { className: "side", attributes: { "aria-label": "Most probable tokens" } }, ...lenses.map((lens) => lens.numbers));
-  const note = "Each column is a position, the last block on top; the deeper the colour, the higher the probability.";
+  const note = "Each column is a position, with the last block on top; a stronger colour means a higher probability.";
   panel.append(element("p", { className: "note lensnote", text: note }), element("div", { className: "split" }, left, side));
   return () => {
     if (state.lens === null) state.lens = { row: lenses[0].last, token: Math.max(data.tokens.indexOf("[MASK]"), everyToken.findIndex((i) => !isSpecial(i)), 0) };

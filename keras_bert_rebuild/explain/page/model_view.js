@@ -106,7 +106,7 @@ function modelView(panel) {
   const large = element("div", { className: "larges" }, ...maps.map(({ box }) => box));
   const side = element("aside", { className: "side", attributes: { "aria-label": "One head" } });
   side.append(element("div", { className: "row-title" }, title, toHeads, toNeurons), kind, numbers, large, pair, patterns.list);
-  side.append(element("p", { className: "note", text: "Rows are the tokens that look, columns those looked at. The notch is where attention spread evenly would be." }));
+  side.append(element("p", { className: "note", text: "Rows are queries, the tokens that attend; columns are keys, the tokens attended to. The notch marks evenly spread attention." }));
   panel.append(element("div", { className: "controls" }, chips.group, order.group, ...(SOURCES.length > 1 ? [kinds.group] : [])));
   panel.append(element("div", { className: "split broad" }, left, side));
 

@@ -63,7 +63,7 @@ function whyView(panel) {
   const side = element("aside", { className: "side", attributes: { "aria-label": "Scores in numbers" } }, ...shown_.map(({ numbers }) => numbers));
   const left = element("div", { className: "left" });
   for (const { source, running } of shown_) left.append(...(ARE_MODELS ? [ownTitle(source)] : []), running);
-  left.append(element("p", { className: "note", text: "Blue speaks for the answer, orange against it; the deeper, the more." }));
+  left.append(element("p", { className: "note", text: "Blue words raise the score of the answer, orange words lower it; a stronger colour means more." }));
   panel.append(element("div", { className: "controls" }, picked.group), element("div", { className: "split" }, left, side));
   let drawn = "";
   return () => {

