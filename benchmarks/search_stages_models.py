@@ -20,7 +20,7 @@ from keras_bert_rebuild.tasks.sparse_embedder import SparseEmbedder
 QUERIES = 600
 DENSE = {"squad": (32, 32, 128), "banking77": (48, 64, 64)}  # steps, pairs of a batch, tokens
 SPARSE = {"steps": 70, "batch_size": 10, "learning_rate": 5e-5, "max_len": 96}
-RERANK = {"steps": 560, "batch_size": 12, "learning_rate": 1.5e-4, "max_len": 64, "near": 40, "depth": 20, "queries": 300}
+RERANK = {"steps": 560, "batch_size": 12, "learning_rate": 1.5e-4, "max_len": 64, "near": 40, "depth": 20, "queries": 600}
 
 
 def read_set(data, name):

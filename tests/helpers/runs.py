@@ -52,6 +52,8 @@ NOT_QUICK = (
     "search/*",
     "soak/*",
 )
+# Marks of tests that may run on this backend alone, so that all their cases are in its runs.
+BOUND = {"tensorflow", "skipif"}
 # Marks of tests that have their own environment.
 BY_NAME = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"}
 
@@ -87,12 +89,11 @@ def mark_runs(items, backend):
         if backend == "torch":
             first = is_chosen or matches(item, FORMULAS)
         else:
-            for_tensorflow = "tensorflow" in marks(item)
-            if not is_chosen or (matches(item, ON_NO_BACKEND) and not for_tensorflow):
+            if not BOUND & marks(item) and (not is_chosen or matches(item, ON_NO_BACKEND)):
                 item.add_marker("cases")
                 continue
-            later = (*WHOLE_TRAININGS, *FAMILIES, *READ_AND_EXPLAINED)
-            first = (for_tensorflow or not matches(item, later)) and "compiles_long" not in marks(item)
+            is_elsewhere = matches(item, (*WHOLE_TRAININGS, *FAMILIES, *READ_AND_EXPLAINED)) and "tensorflow" not in marks(item)
+            first = is_chosen and not is_elsewhere and "compiles_long" not in marks(item)
         item.add_marker("first" if first and not is_slow else "rest")
         if is_chosen and not is_slow and not matches(item, NOT_QUICK):
             item.add_marker("quick")
