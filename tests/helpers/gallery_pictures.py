@@ -34,11 +34,11 @@ def browser_of(folder):
 
 
 def save(browser, name):
-    """The screen as a picture of 256 colours."""
+    """The screen as a picture, in all its colours: a palette would change those of maps and curves."""
     browser.settle()
     browser.picture(name)
     with Image.open(browser.folder / f"{name}.png") as picture:
-        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+        picture.convert("RGB").save(IMAGES / f"{name}.png", optimize=True)
 
 
 def pictures_of_minilm(browser):
