@@ -1,7 +1,7 @@
-"""The pictures of attention pages in docs/images: `python tests/helpers/gallery_pictures.py [--why FOLDER] [--training FOLDER]`.
+"""The pictures of pages in docs/images: `python tests/helpers/gallery_pictures.py`.
 
-Needs what `tox -e browser` needs. The folders are those that the commands of docs/gallery.md write, `subjectivity/model` and
-`chain-run`; without them their pictures stay as they are.
+Needs what `tox -e browser` needs. `--why` and `--training` are what the commands of docs/gallery.md write, `subjectivity/model` and
+`chain-run`, and `--page` is `why.html` of docs/guides/explain.md; without them their pictures stay as they are.
 """
 
 import argparse
@@ -89,6 +89,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split(":", maxsplit=1)[0])
     parser.add_argument("--why", help="the classifier of the gallery")
     parser.add_argument("--training", help="the run of the gallery")
+    parser.add_argument("--page", help="the page of keras-bert why of the guide")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         browser, close = browser_of(Path(folder))
@@ -97,6 +98,10 @@ def main():
             of_command(browser, "attention-why", (1120, 640), "why", OPINION, "--model", args.why, "--why")
         if args.training:
             of_command(browser, "attention-training", (1120, 820), "training", CHAIN, "--model", args.training, "--checkpoints")
+        for name, scheme in (("why-page", "light"), ("why-page-dark", "dark")) if args.page else ():
+            with browser.screen(900, 560, scheme):
+                browser.load(args.page)
+                save(browser, name)
         close()
 
 
