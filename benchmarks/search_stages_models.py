@@ -98,8 +98,8 @@ def sparse(name, pairs, corpus, parts, work, seed, steps):
 def rerank(name, pairs, corpus, parts, work, seed, steps):
     """Logits of a reranker that starts from the weights of the dense stage, for its best documents; −∞ for the others.
 
-    Every group has one other text: in the first quarter of them a random one, then in two of three groups one of those nearest to
-    the query by the dense stage. Batches are of groups of similar length, the shortest first, and otherwise in this order.
+    Every group has one other text: in half of them a random one, in the others one of those nearest to the query by the dense
+    stage. Batches are of groups of similar length, in random order.
     """
     steps, batch_size = steps or RERANK["steps"], RERANK["batch_size"]
     embed = load_task(work / "dense")
@@ -116,12 +116,12 @@ def rerank(name, pairs, corpus, parts, work, seed, steps):
     for k, i in enumerate(order):
         (query, positive), _ = pairs[i]
         others = np.flatnonzero(labels != label[positive])
-        if k > count // 4 and k % 3:
+        if k % 2:
             others = others[np.argsort(-(vectors[others] @ queries[query]), kind="stable")[: RERANK["near"]]]
         groups.append(TextGroup(query, positive, (texts[rng.choice(others)],)))
     settings = {"objective": "pairwise", "negatives": 1, "max_len": RERANK["max_len"], "truncate": True, "activation": "linear"}
     task = Reranker.from_encoder(work / "dense", **settings)
-    _train(task, groups, batch_size, RERANK["learning_rate"], seed)
+    _train(task, groups, batch_size, RERANK["learning_rate"], seed, random=True)
     task.save(work / "rerank")
     found = {}
     for part, (queries, _) in parts.items():
@@ -148,10 +148,10 @@ def _in_batches(pairs, batch_size, steps, seed):
     return groups
 
 
-def _train(task, groups, batch_size, rate, seed):
+def _train(task, groups, batch_size, rate, seed, random=False):
     keras.utils.set_random_seed(seed)
     steps = len(groups) // batch_size
-    batches = task.batches(task.encode(groups), batch_size, seed=None)
+    batches = task.batches(task.encode(groups), batch_size, seed=seed if random else None)
     schedule = WarmupLinearDecay(rate, int(0.1 * steps), steps)
     task.compile(AdamW(schedule, weight_decay=0.01, global_clipnorm=1.0), jit_compile=keras.backend.backend() == "jax")
     task.training_model.fit(batches, epochs=1, shuffle=False, verbose=2)

@@ -20,7 +20,7 @@ def start(script, *arguments, devices=1):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finish(process, seconds=120):
+def finish(process, seconds=300):
     """Wait for a process; its return code, and the text on both outputs."""
     try:
         out, err = process.communicate(timeout=seconds)

@@ -2,7 +2,7 @@
 
 The first run has one case of every test that is not slow, the second on torch everything else. On TensorFlow and JAX, where most of
 the time goes into compiling, the first run has only tests whose answer could differ, without trainings from end to end; the second
-has one case of every other test that computes on a backend, and `cases` all further ones.
+has one case of the other tests that compute on a backend (on JAX not of what TensorFlow shows, too), and `cases` has the rest.
 """
 
 import fnmatch
@@ -52,6 +52,11 @@ NOT_QUICK = (
     "search/*",
     "soak/*",
 )
+# Not in the second run either, unless they are slow: torch runs the examples of all docstrings, torch and TensorFlow the others.
+NOT_IN_REST = {
+    "tensorflow": ("test_docstrings.py",),
+    "jax": ("test_docstrings.py", *WHOLE_TRAININGS, *FAMILIES),
+}
 # Marks of tests that may run on this backend alone, so that all their cases are in its runs.
 BOUND = {"tensorflow", "skipif"}
 # Marks of tests that have their own environment.
@@ -89,7 +94,8 @@ def mark_runs(items, backend):
         if backend == "torch":
             first = is_chosen or matches(item, FORMULAS)
         else:
-            if not BOUND & marks(item) and (not is_chosen or matches(item, ON_NO_BACKEND)):
+            left_out = ON_NO_BACKEND if is_slow else (*ON_NO_BACKEND, *NOT_IN_REST[backend])
+            if not BOUND & marks(item) and (not is_chosen or matches(item, left_out)):
                 item.add_marker("cases")
                 continue
             is_elsewhere = matches(item, (*WHOLE_TRAININGS, *FAMILIES, *READ_AND_EXPLAINED)) and "tensorflow" not in marks(item)

@@ -277,7 +277,7 @@ def stopped(x):
 
 @pytest.mark.slow
 def test_two_devices_compute_their_rows_of_the_batch_with_the_bits_of_one_device():
-    code, out, err = finish(start("flash_over_devices.py", devices=2), seconds=240)
+    code, out, err = finish(start("flash_over_devices.py", devices=2))
     assert code == 0, err
     found = json.loads(out.splitlines()[-1])
     assert found["devices"] == 2

@@ -18,7 +18,7 @@ on_two_devices = pytest.mark.skipif(BACKEND == "torch", reason="torch trains on 
 @pytest.fixture(scope="module")
 def tried():
     """The output of `uneven_batches.py`."""
-    code, out, err = finish(start("uneven_batches.py", devices=2), seconds=240)
+    code, out, err = finish(start("uneven_batches.py", devices=2))
     assert code == 0, err
     return json.loads(out.splitlines()[-1])
 

@@ -85,7 +85,7 @@ def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_
     other, killed = hosts(12, "data")
     assert finish(killed)[0] == -signal.SIGKILL
     began = time.monotonic()
-    code, _, err = finish(other, seconds=60)
+    code, _, err = finish(other)
     assert code == EXIT_CODE
     assert err.strip().splitlines()[-1].startswith("Host 1 of 2 has stopped, so host 0 stops too; the same command on all hosts")
     assert "Traceback" not in err
