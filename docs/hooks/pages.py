@@ -19,8 +19,10 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Lead links to the files, as they hold in the repository, to the pages."""
+    """Lead links to the files, as they hold in the repository, to the pages, and links of these to docs."""
     here = posixpath.dirname(page.file.src_uri)
+    if page.file.src_uri in PAGES.values():
+        markdown = re.sub(r"\]\((?:\.\./)*docs/", "](", markdown)
     for source, target in PAGES.items():
         markdown = re.sub(rf"\]\((?:\.\./)+{re.escape(source)}", f"]({posixpath.relpath(target, here or '.')}", markdown)
     return markdown
