@@ -63,12 +63,16 @@ def test_a_trained_model_returns_from_google_with_the_same_bytes(tmp_path):
         assert torch.equal(model(ids).last_hidden_state, again(ids).last_hidden_state)
 
 
+# Every short length, and of the others every ninth and those beside a power of two.
+LENGTHS = sorted({*range(1, 66), *range(66, 512, 9), 127, 128, 129, 255, 256, 257, 511, 512})
+
+
 @pytest.mark.slow
-def test_a_trained_model_agrees_at_every_length_without_padding():
+def test_a_trained_model_agrees_at_any_length_without_padding():
     ours = from_pretrained(minilm.FOLDER)
     theirs = transformers.AutoModel.from_pretrained(minilm.FOLDER).eval()
     ids = minilm.text_ids()[None]
-    for length in range(1, 513):
+    for length in LENGTHS:
         with torch.no_grad():
             expected = theirs(torch.tensor(ids[:, :length])).last_hidden_state.numpy()
         got = ours([ids[:, :length], ids[:, :length] * 0], training=False)[0].detach().numpy()
