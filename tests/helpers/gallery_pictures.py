@@ -18,6 +18,7 @@ from keras_bert_rebuild.explain.show_attention import show_attention
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
+LARGE = 100_000  # bytes
 NAME = "all-MiniLM-L6-v2"
 FIRST, SECOND = "The cat sat on the mat because it was tired.", "Then the dog chased the cat through the garden."
 OPINION = "it's charming and independent and everything hollywood is not ."
@@ -34,11 +35,15 @@ def browser_of(folder):
 
 
 def save(browser, name):
-    """The screen as a picture, in all its colours: a palette would change those of maps and curves."""
+    """The screen as a picture; in 256 colours if it is large, which curves on a small one would show."""
     browser.settle()
     browser.picture(name)
-    with Image.open(browser.folder / f"{name}.png") as picture:
-        picture.convert("RGB").save(IMAGES / f"{name}.png", optimize=True)
+    path = IMAGES / f"{name}.png"
+    with Image.open(browser.folder / path.name) as picture:
+        whole = picture.convert("RGB")
+    whole.save(path, optimize=True)
+    if path.stat().st_size > LARGE:
+        whole.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def pictures_of_minilm(browser):
