@@ -20,7 +20,7 @@ from keras_bert_rebuild.tasks.sparse_embedder import SparseEmbedder
 QUERIES = 600
 DENSE = {"squad": (32, 32, 128), "banking77": (48, 64, 64)}  # steps, pairs of a batch, tokens
 SPARSE = {"steps": 70, "batch_size": 10, "learning_rate": 5e-5, "max_len": 96}
-RERANK = {"steps": 560, "batch_size": 12, "learning_rate": 1.5e-4, "max_len": 64, "near": 40, "depth": 20, "queries": 600}
+RERANK = {"steps": 560, "batch_size": 12, "learning_rate": 1.5e-4, "max_len": 64, "near": 40, "depth": 20}
 
 
 def read_set(data, name):
@@ -125,9 +125,9 @@ def rerank(name, pairs, corpus, parts, work, seed, steps):
     task.save(work / "rerank")
     found = {}
     for part, (queries, _) in parts.items():
-        first = np.load(work / f"dense-{part}.npy")[: RERANK["queries"]]
+        first = np.load(work / f"dense-{part}.npy")
         best = np.argsort(-first, axis=1, kind="stable")[:, : RERANK["depth"]]
-        scores = task.scores_of([(query, corpus[at]) for query, row in zip(queries, best, strict=False) for at in row])
+        scores = task.scores_of([(query, corpus[at]) for query, row in zip(queries, best, strict=True) for at in row])
         found[part] = np.full(first.shape, -np.inf)
         np.put_along_axis(found[part], best, scores.reshape(best.shape), axis=1)
     return found

@@ -5,13 +5,12 @@ Needs what `tox -e browser` needs. `--why` and `--training` are what the command
 """
 
 import argparse
-import importlib.util
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 from PIL import Image
 
+from helpers.chromium import Browser, chromium
 from keras_bert_rebuild import WordPieceTokenizer, from_pretrained
 from keras_bert_rebuild.cli.main import main as keras_bert
 from keras_bert_rebuild.explain.show_attention import show_attention
@@ -23,15 +22,6 @@ NAME = "all-MiniLM-L6-v2"
 FIRST, SECOND = "The cat sat on the mat because it was tired.", "Then the dog chased the cat through the garden."
 OPINION = "it's charming and independent and everything hollywood is not ."
 CHAIN = "dopu geku teva geku teva vufu rabo nobu zogu vezi fenu zogu gifo malu"
-
-
-def browser_of(folder):
-    """Chromium as the tests of pages have it, and the function that closes it."""
-    spec = importlib.util.spec_from_file_location("browser_conftest", ROOT / "tests" / "browser" / "conftest.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    drivers = module.chromium.__wrapped__(SimpleNamespace(mktemp=lambda name: tempfile.mkdtemp(prefix=name, dir=folder)))
-    return module.Browser(next(drivers), folder), lambda: next(drivers, None)
 
 
 def save(browser, name):
@@ -96,8 +86,8 @@ def main():
     parser.add_argument("--training", help="the run of the gallery")
     parser.add_argument("--page", help="the page of keras-bert why of the guide")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        browser, close = browser_of(Path(folder))
+    with tempfile.TemporaryDirectory() as profile, tempfile.TemporaryDirectory() as folder, chromium(profile) as driver:
+        browser = Browser(driver, Path(folder))
         pictures_of_minilm(browser)
         if args.why:
             of_command(browser, "attention-why", (1120, 640), "why", OPINION, "--model", args.why, "--why")
@@ -107,7 +97,6 @@ def main():
             with browser.screen(900, 560, scheme):
                 browser.load(args.page)
                 save(browser, name)
-        close()
 
 
 if __name__ == "__main__":
