@@ -18,9 +18,10 @@ def precision_that_fits(maps, length, width, terms=0):
 
 
 def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=None, terms=0, copies=1):
-    """Layers and heads whose maps fit into a page, evenly spaced over the model.
+    """Layers and heads whose maps fit into a page, and whether their queries and keys fit, too.
 
-    All of them if possible; otherwise the same fraction of layers and of heads, including the first and last if at least two fit.
+    All layers and heads if possible, or if they fit without queries and keys; otherwise the same fraction of layers and of heads,
+    with queries and keys, evenly spaced over the model, including the first and last if at least two fit.
 
     Args:
         layer_count, head_count: numbers of layers and heads of the model.
@@ -31,9 +32,12 @@ def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=No
         copies: number of models side by side.
 
     Returns:
-        Two tuples of indices.
+        Two tuples of indices, and a bool.
     """
     layers, heads = (None if chosen is None else tuple(chosen) for chosen in (layers, heads))
+    count = copies * layer_count * head_count
+    if layers is None and heads is None and count * map_bytes(length, 0, 1) <= BYTES:
+        return tuple(range(layer_count)), tuple(range(head_count)), count * map_bytes(length, width, 1, terms) <= BYTES
     maps_that_fit = max(int(BYTES // (copies * map_bytes(length, width, 1, terms))), 1)
     share = min((maps_that_fit / (layer_count * head_count)) ** 0.5, 1)
     if layers is None:
@@ -41,7 +45,7 @@ def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=No
         layers = _spread(layer_count, maximum)
     if heads is None:
         heads = _spread(head_count, maps_that_fit // max(len(layers), 1))
-    return layers, heads
+    return layers, heads, True
 
 
 def _spread(count, maximum):

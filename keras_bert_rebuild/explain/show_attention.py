@@ -50,8 +50,8 @@ def show_attention(
             tokenises the text differently, the attention of both is mapped to the shortest common pieces of the text
             (`aligned_maps`), and the page has no neurons and embeddings.
         other_tokenizer: the tokenizer of `other`; None for `tokenizer`.
-        layers, heads: indices from 0; None for all, or, for a long text, for as many as fit into a page of 10 MB, evenly spaced
-            over the model.
+        layers, heads: indices from 0; None for all. If these do not fit into a page of 10 MB, the page has no neurons, and if they
+            do not fit without them either, it has as many as fit with them, evenly spaced over the model.
         max_len: truncate the text to this many tokens; None to refuse a text that is too long.
         name, other_name: names of the models; None for the models' own names.
         attributions: scores of the tokens (`TokenScores`, or records with the same fields), shown under the words.
@@ -84,14 +84,14 @@ def show_attention(
             f"it has {theirs[0]} layers and {theirs[1]} heads."
         )
     copies = 1 if other is None else 2
-    layers, heads = heads_that_fit(blocks, head_count, len(anatomy.tokens), width, layers, heads, terms, copies)
-    maps = maps_of_text(model, tokenizer, texts, layers, heads, max_len, vectors=True)
+    layers, heads, vectors = heads_that_fit(blocks, head_count, len(anatomy.tokens), width, layers, heads, terms, copies)
+    maps = maps_of_text(model, tokenizer, texts, layers, heads, max_len, vectors)
     panels = Panels(attributions, lens, importance)
     sources = [PageSource(maps, anatomy, model.name if name is None else name, panels=panels)]
     if other is not None:
         tokens = tokenizer if other_tokenizer is None else other_tokenizer
         name = other.name if other_name is None else other_name
-        theirs = maps_of_text(other, tokens, texts, layers, heads, max_len, vectors=True)
+        theirs = maps_of_text(other, tokens, texts, layers, heads, max_len, vectors)
         if same_tokens(maps, theirs):
             theirs_of_text = embedding_anatomy(other, tokens, text, pair, max_len)
             sources.append(PageSource(theirs, theirs_of_text, name, panels=other_panels or Panels()))

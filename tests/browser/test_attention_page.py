@@ -1,6 +1,7 @@
 """The attention page in a real browser: tox -e browser."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -354,6 +355,23 @@ def test_a_page_of_bert_base_opens_quickly(browser, tmp_path, rng):
     assert len(browser.all(".cell")) == 144
     browser.picture("base-all-heads")
     browser.check_quiet()
+
+
+def test_a_page_of_bert_large_has_every_head_and_says_that_it_has_no_neurons(browser, tmp_path, rng):
+    maps = replace(random_maps(rng, 24, 16, 128, 64), queries=None, keys=None)
+    AttentionPage(attention_page(maps, random_anatomy(rng, maps, 1024))).save(tmp_path / "large.html")
+    assert (tmp_path / "large.html").stat().st_size < 10_000_000
+    for width in (1360, 390):
+        with browser.screen(width):
+            browser.open(tmp_path / "large.html")
+            assert browser.views() == ["heads", "model", "embeddings"]
+            browser.tab("model")
+            assert len(browser.all(".cell")) == 384
+            assert "Neurons are on pages of fewer layers or heads." in browser.text("#footer")
+            assert browser.js("return document.documentElement.scrollWidth <= window.innerWidth")
+            assert browser.violations() == []
+            browser.picture(f"large-model-{width}")
+            browser.check_quiet()
 
 
 def test_512_tokens_work_and_the_page_lists_the_heads_it_has(browser, trained, tmp_path):

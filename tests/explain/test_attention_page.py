@@ -133,26 +133,32 @@ def test_a_page_shows_one_text_with_tokens(rng):
 
 
 def test_pages_of_long_texts_have_as_many_heads_as_fit():
-    assert heads_that_fit(12, 12, 128, 64) == (tuple(range(12)), tuple(range(12)))
+    assert heads_that_fit(12, 12, 128, 64) == (tuple(range(12)), tuple(range(12)), True)
+    assert heads_that_fit(24, 16, 128, 64) == (tuple(range(24)), tuple(range(16)), False)
+    assert heads_that_fit(12, 12, 128, 64, copies=2) == (tuple(range(12)), tuple(range(12)), False)
     assert precision_that_fits(144, 128, 64) == "root8"
     assert precision_that_fits(144, 64, 64) == "uint16"
-    layers, heads = heads_that_fit(12, 12, 512, 64)
-    assert (layers[0], layers[-1], heads[0], heads[-1]) == (0, 11, 0, 11)
+    layers, heads, vectors = heads_that_fit(12, 12, 512, 64)
+    assert (layers[0], layers[-1], heads[0], heads[-1], vectors) == (0, 11, 0, 11, True)
     assert 9 <= len(layers) * len(heads) <= 18
-    layers, heads = heads_that_fit(12, 12, 512, 64, heads=[3, 5])
-    assert (len(layers), heads) == (9, (3, 5))
-    layers, heads = heads_that_fit(12, 12, 512, 64, layers=iter([-1, 0]))
-    assert (layers, len(heads)) == ((-1, 0), 9)
+    layers, heads, vectors = heads_that_fit(12, 12, 512, 64, heads=[3, 5])
+    assert (len(layers), heads, vectors) == (9, (3, 5), True)
+    layers, heads, vectors = heads_that_fit(12, 12, 512, 64, layers=iter([-1, 0]))
+    assert (layers, len(heads), vectors) == ((-1, 0), 9, True)
     for sizes in ((1, 1, 4096, 64), (1, 64, 2048, 64), (48, 1, 512, 64), (12, 12, 300, 64)):
-        layers, heads = heads_that_fit(*sizes)
+        layers, heads, _ = heads_that_fit(*sizes)
         assert len(set(layers)) == len(layers) >= 1
         assert len(set(heads)) == len(heads) >= 1
 
 
 @pytest.mark.slow
-def test_the_largest_page_of_bert_base_stays_under_10_mb(rng):
-    maps = random_maps(rng, 12, 12, 128, 64)  # noise, which hardly compresses
-    assert len(attention_page(maps, random_anatomy(rng, maps, 768))) < 10_000_000
+@pytest.mark.parametrize(("layers", "heads", "width"), [(12, 12, 768), (24, 16, 1024)])
+def test_pages_of_bert_base_and_large_have_all_heads_in_10_mb(rng, layers, heads, width):
+    *_, vectors = heads_that_fit(layers, heads, 128, 64)
+    maps = random_maps(rng, layers, heads, 128, 64)  # noise, which hardly compresses
+    if not vectors:
+        maps = replace(maps, queries=None, keys=None)
+    assert len(attention_page(maps, random_anatomy(rng, maps, width))) < 10_000_000
 
 
 def test_show_attention_writes_whole_files_and_frames_for_notebooks(rng, tmp_path):

@@ -25,7 +25,8 @@ function words() {
   const model = names.length ? `${names.join(" and ")} \u00b7 ` : "";
   const chosen = `${some("layers", data.layers, data.layerCount)} \u00b7 ${some("heads", data.heads, data.headCount)}`;
   const pieces = data.ids[0] < 0 ? `${LENGTH} pieces common to both tokenisations` : `${LENGTH} tokens`;
-  const precision = `Attention weights v are rounded by at most ${data.offBy.probabilities}.`;
+  const neurons = data.arrays.queries || !SOURCES[0].embeddings ? "" : " Neurons are on pages of fewer layers or heads.";
+  const precision = `Attention weights v are rounded by at most ${data.offBy.probabilities}.${neurons}`;
   const footer = document.getElementById("footer");
   footer.append(element("span", { text: `${model}${chosen} \u00b7 ${pieces}` }), element("span", { text: precision }));
   document.title = `Attention \u00b7 ${sentenceText(0)}`;
