@@ -25,10 +25,10 @@ STEP = 8
 
 @dataclass
 class EncodedGroups(Encoded):
-    """Groups of texts as rows of tokens, one for every different text; long texts are truncated."""
+    """Groups of texts as rows of tokens."""
 
     groups: Any = None
-    """The indices of the texts of every group, -1 for none, `(examples, texts per group)`."""
+    """The indices of the rows of every group, -1 for none, `(groups, texts per group)`."""
 
     texts: Sequence[str] = ()
     """The different texts without their prompts."""
@@ -41,7 +41,7 @@ class EncodedGroups(Encoded):
 
     @classmethod
     def of(cls, task: Any, prompted: Sequence[tuple[str, str]], groups: Any, scores: Any) -> "EncodedGroups":
-        """The groups, tokenised for a task.
+        """The groups, tokenised for a task: a row for every different text; long texts are truncated.
 
         Args:
             task: a `Task`.
@@ -84,7 +84,7 @@ def packed_batches(
         seed: seed of the order; None for consecutive examples in their order.
         **kwargs: for `PackedGroups`.
     """
-    ids, encoder = encoded.windows.ids, task.encoder
+    ids, segments, encoder = encoded.windows.ids, encoded.windows.segments, task.encoder
     packed = can_be_packed(encoder)
     longest = max(map(len, ids))
     length = min(max(-(-longest // STEP) * STEP, SHORTEST_ROW), max(longest, encoder.config.max_length))
@@ -92,12 +92,17 @@ def packed_batches(
     lengths = [length if packed else longest] if one else bucket_lengths(longest, traits.compiles_each_shape())
     settings = {
         "pad_id": task.tokenizer.pad_id,
-        "segments": any(tensor.name == "Input-Segment" for tensor in encoder.inputs),
+        "segments": segments if any(tensor.name == "Input-Segment" for tensor in encoder.inputs) else None,
         "packed": packed,
         "multiple": np.lcm(task.training.chunk or 1, parts_of_batch(encoder)),
         "few_shapes": traits.compiles_each_shape(),
     }
     return PackedGroups(ids, encoded.groups, targets, batch_size, lengths, seed, **{**settings, **kwargs})
+
+
+def is_split(encoder: keras.Model) -> bool:
+    """Whether replicas would each see only a part of the texts of a packed batch, as under TensorFlow."""
+    return traits.gives_replicas_whole_single_batches() and parts_of_batch(encoder) > 1
 
 
 def training_model_of(task: Any, poolings: Any, after: Sequence[keras.layers.Layer] = ()) -> Any:
@@ -111,7 +116,7 @@ def training_model_of(task: Any, poolings: Any, after: Sequence[keras.layers.Lay
     Raises:
         ValueError: under TensorFlow, each replica would see only a part of the texts.
     """
-    if traits.gives_replicas_whole_single_batches() and parts_of_batch(task.encoder) > 1:
+    if is_split(task.encoder):
         raise ValueError(
             "expected one device, or JAX, to train vectors: replicas of TensorFlow do not see the negatives of each other; got "
             f"{parts_of_batch(task.encoder)} replicas."

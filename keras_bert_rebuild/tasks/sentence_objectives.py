@@ -72,7 +72,7 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
-        """The loss, on vectors in groups or in consecutive pairs."""
+        """The loss, on vectors in groups `(groups, texts, width)`, or of single texts; see `ScoreLoss`."""
 
     @property
     def settings(self) -> dict[str, Any]:

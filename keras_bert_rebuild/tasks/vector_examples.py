@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert_rebuild.tasks.given_examples import place_of
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
-from keras_bert_rebuild.tasks.packed_training import EncodedGroups, guide_vectors, numbered, packed_batches
+from keras_bert_rebuild.tasks.packed_training import EncodedGroups, guide_vectors, is_split, numbered, packed_batches
 from keras_bert_rebuild.tasks.retrieval_evaluation import METRICS, best_of, retrieval_row, retrieval_scores, retrieved
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
 from keras_bert_rebuild.tasks.text_rows import Encoded
@@ -35,11 +35,14 @@ class VectorExamples(abc.ABC):
 
     metrics: tuple[str, ...] = METRICS
     options: tuple[str, ...] = ()
-    packed = True
-    """Whether it is trained on packed rows."""
 
     def __init__(self, task: Any) -> None:
         self.task = task
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is trained on packed rows."""
+        return True
 
     @classmethod
     @abc.abstractmethod
@@ -69,9 +72,13 @@ class VectorExamples(abc.ABC):
 
 class Pairs(VectorExamples):
     """Pairs of texts; the prediction is their cosine, mapped to the range of the scores. Each window of a long text forms a pair,
-    with the last window of a text that has fewer."""
+    with the last window of a text that has fewer. Replicas of TensorFlow learn from whole pairs in rows of one text."""
 
-    name, metrics, options, packed = "similarity", (*REGRESSION_METRICS, "average_precision"), _SHARED, False
+    name, metrics, options = "similarity", (*REGRESSION_METRICS, "average_precision"), _SHARED
+
+    @property
+    def packed(self):
+        return not is_split(self.task.encoder)
 
     @classmethod
     def objective_for(cls, examples):
@@ -80,21 +87,22 @@ class Pairs(VectorExamples):
     def encode(self, examples):
         windows = self.task.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
         objective = self.task.training_objective
-        targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
-        return Encoded(windows, None if None in targets else np.array(targets, "float32"))
+        scores = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
+        bounds = np.searchsorted(windows.examples, np.arange(2 * len(examples) + 1)).tolist()
+        groups, owners = [], []
+        for pair, (first, second, end) in enumerate(zip(bounds[:-2:2], bounds[1:-1:2], bounds[2::2], strict=True)):
+            count = max(second - first, end - second) if objective.all_windows else 1
+            groups += [(min(first + i, second - 1), min(second + i, end - 1)) for i in range(count)]
+            owners += [pair] * count
+        return EncodedGroups(windows, None if None in scores else np.array(scores, "float32")[owners], np.array(groups))
 
     def batches(self, encoded, batch_size, seed, **kwargs):
         if encoded.targets is None:
             raise ValueError("every pair must have a score to learn cosines; at least one has none.")
-        bounds = np.searchsorted(encoded.windows.examples, np.arange(2 * len(encoded.targets) + 1)).tolist()
-        rows, owners, all_windows = [], [], self.task.training_objective.all_windows
-        for pair in range(len(encoded.targets)):
-            first, second, end = bounds[2 * pair : 2 * pair + 3]
-            count = max(second - first, end - second) if all_windows else 1
-            for i in range(count):
-                rows += [min(first + i, second - 1), min(second + i, end - 1)]
-                owners += [pair, pair]
-        return self.task.grouped_batches(encoded, rows, encoded.targets[owners], 2, batch_size, seed, **kwargs)
+        if self.packed:
+            return packed_batches(self.task, encoded, lambda pairs: encoded.targets[pairs], batch_size, seed, **kwargs)
+        rows, scores = encoded.groups.ravel(), np.repeat(encoded.targets, 2)
+        return self.task.grouped_batches(encoded, rows, scores, 2, batch_size, seed, **kwargs)
 
     def answers(self, examples, batch_size, progress):
         texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))

@@ -93,7 +93,7 @@ class VectorTask(Task):
     def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> keras.utils.PyDataset:
         """Batches for `training_model.fit`: see `Task.batches`; `batch_size` counts pairs, groups or texts with labels.
 
-        Batches of groups are random, regardless of the lengths of texts; with `seed=None` they are consecutive examples in order.
+        Batches are random, regardless of the lengths of texts; with `seed=None` they are consecutive examples in order.
         """
         return self._examples.batches(encoded, batch_size, seed, **kwargs)
 
@@ -106,7 +106,7 @@ class VectorTask(Task):
 
     @property
     def training_model(self) -> keras.Model:
-        """The model that is trained: for groups and labels, one with the layers of the task that takes packed rows."""
+        """The model that is trained: one with the layers of the task that takes packed rows, see `VectorExamples.packed`."""
         if not self._examples.packed:
             return self.model
         if self._trained is None:

@@ -64,5 +64,6 @@ def sentence(rng, words):
 def trained(task, examples, epochs=25, rate=3e-2, batch_size=8, **kwargs):
     """Train a task; returns the loss of the first and of the last epoch."""
     task.compile(keras.optimizers.Adam(rate), **kwargs)
-    history = task.model.fit(task.batches(task.encode(examples), batch_size), epochs=epochs, shuffle=False, verbose=0).history
+    batches = task.batches(task.encode(examples), batch_size)
+    history = task.training_model.fit(batches, epochs=epochs, shuffle=False, verbose=0).history
     return history["loss"][0], history["loss"][-1]

@@ -39,7 +39,7 @@ def batches_of(task, examples):
 
 def losses_of(task, batches):
     """The loss of every example."""
-    return [float(keras.ops.stop_gradient(task.loss()(y, task.model(x, training=False)))) for x, y in batches]
+    return [float(keras.ops.stop_gradient(task.loss()(y, task.training_model(x, training=False)))) for x, y in batches]
 
 
 def scaled(task, block, head, factor):

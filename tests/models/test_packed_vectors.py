@@ -34,12 +34,19 @@ def texts_of(model):
     return [rng.integers(5, model.config.vocab_size, size).astype("int32") for size in SIZES]
 
 
+def segments_of(model):
+    """Segments of all texts, with the last of the model's at their ends; None without such an input."""
+    if not any(tensor.name == "Input-Segment" for tensor in model.inputs):
+        return None
+    return [(np.arange(size) == size - 1) * np.int32(model.config.type_vocab_size - 1) for size in SIZES]
+
+
 def numbered(examples):
     return np.stack([GROUPS[examples], np.zeros_like(GROUPS[examples])], axis=-1).astype("float32")
 
 
 def batches_of(model, packed=True, multiple=1):
-    segments = any(tensor.name == "Input-Segment" for tensor in model.inputs)
+    segments = segments_of(model)
     pad = model.config.pad_token_id
     return PackedGroups(
         texts_of(model), GROUPS, numbered, 4, [LENGTH], pad_id=pad, segments=segments, packed=packed, multiple=multiple
@@ -67,11 +74,11 @@ def test_a_vector_is_the_mean_over_the_tokens_of_its_text(family):
     x, _ = batches_of(model, packed)[0]
     assert len(x[0]) == (5 if packed else 11)
     got = ops.convert_to_numpy(vectors([ops.convert_to_tensor(value) for value in x]))
-    texts = texts_of(model)
+    texts, segments = texts_of(model), segments_of(model)
     for group, of_group in zip(GROUPS, got, strict=True):
         for number, vector in zip(group, of_group, strict=True):
             ids = texts[number][None]
-            rows = {"Input-Token": ids, "Input-Segment": np.zeros_like(ids)}
+            rows = {"Input-Token": ids, "Input-Segment": None if segments is None else segments[number][None]}
             states = model(bare_if_one([rows[tensor.name] for tensor in model.inputs]))
             expected = ops.convert_to_numpy(states)[0].mean(0) if number >= 0 else 0.0
             np.testing.assert_allclose(vector, expected, atol=2e-5)

@@ -11,6 +11,7 @@ from keras_bert_rebuild import SentenceEmbedder, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ScoredPair
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
+from keras_bert_rebuild.tasks import packed_training
 
 SUBJECTS = ("the cat", "anna", "the red dog")
 
@@ -32,6 +33,13 @@ def test_vectors_are_the_means_of_plain_numpy_in_the_order_of_the_texts(rng):
         np.testing.assert_allclose(vector, expected, atol=1e-5)
         assert (windows > 1) == (len(text.split()) == 50)
     np.testing.assert_allclose(task.similarity(texts[:2], texts[2:]), np.sum(vectors[:2] * vectors[2:], axis=1), atol=1e-6)
+
+
+def texts_of_batch(batch):
+    """The token ids of the texts of a packed batch, group by group."""
+    ids, _, numbers, begins, order = batch
+    places = (divmod(int(place), begins.shape[1]) for place in order.ravel())
+    return [ids[row][numbers[row] == begins[row, slot]].tolist() for row, slot in places]
 
 
 @pytest.mark.compiles_long
@@ -56,11 +64,9 @@ def test_cosines_learn_the_scores_of_pairs_and_are_loaded_from_their_folder(tmp_
 def test_in_batch_negatives_need_no_scores_and_take_one_window_of_every_text(rng):
     task = small_task(SentenceEmbedder, objective="in_batch_negatives", max_len=12)
     encoded = task.encode([ScoredPair(sentence(rng, 25), "the cat"), ScoredPair("a", "a")])
-    (ids, _), labels = task.batches(encoded, batch_size=8)[0]
-    assert [row[row > 0].tolist() for row in ids][1:] == [
-        TOKENIZER.encode_batch([text]).ids[0].tolist() for text in ("the cat", "a", "a")
-    ]
-    assert labels.tolist() == [0.0] * 4
+    batch, labels = task.batches(encoded, batch_size=8)[0]
+    assert texts_of_batch(batch)[1:] == [TOKENIZER.encode_batch([text]).ids[0].tolist() for text in ("the cat", "a", "a")]
+    assert labels.tolist() == [0.0] * 2
     assert task.loss().get_config()["scale"] == 20
 
 
@@ -69,10 +75,32 @@ def test_windows_of_a_long_pair_are_separate_pairs(rng):
     encoded = task.encode([ScoredPair(sentence(rng, 25), "the cat", 0.5), ScoredPair("a", "a", 1.0)])
     batches = task.batches(encoded, batch_size=8)
     rows = np.bincount(encoded.windows.examples)
-    (ids, _), labels = batches[0]
+    batch, labels = batches[0]
+    texts = texts_of_batch(batch)
     assert rows.tolist() == [3, 1, 1, 1]
-    assert labels.tolist() == [0.5] * 6 + [1.0] * 2
-    assert (ids[[1, 3]] == ids[5]).all()
+    assert labels.tolist() == [0.5] * 3 + [1.0]
+    assert texts[1] == texts[3] == texts[5]
+    assert len({tuple(text) for text in texts}) == 5
+
+
+def test_replicas_of_tensorflow_have_a_text_per_row_and_both_of_a_pair(monkeypatch):
+    pairs = [ScoredPair("the cat", "a", 0.5), ScoredPair("a", "the dog", 1.0), ScoredPair("the red", "a", 0.0)]
+
+    def batch_and_loss():
+        task = small_task(SentenceEmbedder, max_len=12)
+        inputs, scores = task.batches(task.encode(pairs), 3)[0]
+        vectors = task.training_model([keras.ops.convert_to_tensor(values) for values in inputs])
+        loss = keras.ops.stop_gradient(task.loss()(keras.ops.convert_to_tensor(scores), vectors))
+        return task, inputs, scores.tolist(), float(loss)
+
+    _, inputs, scores, loss = batch_and_loss()
+    monkeypatch.setattr(packed_training, "parts_of_batch", lambda model: 2)
+    monkeypatch.setattr(packed_training.traits, "gives_replicas_whole_single_batches", lambda: True)
+    apart, (ids, _), of_rows, same = batch_and_loss()
+    assert apart.training_model is apart.model
+    assert [row[row > 0].tolist() for row in ids] == texts_of_batch(inputs)
+    assert of_rows == np.repeat(scores, 2).tolist()
+    assert same == pytest.approx(loss, rel=1e-5)
 
 
 POOLED = {

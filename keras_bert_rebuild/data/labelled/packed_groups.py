@@ -29,7 +29,7 @@ class PackedGroups(EpochBatches):
             text, a batch has the smallest that holds its longest text.
         seed: seed of the order, which changes every epoch; None keeps the given order.
         pad_id: the id of the padding token.
-        segments: whether the model has a segment input, which is 0.
+        segments: the segment ids of every text; None if the model has no segment input.
         packed: False for one text per row.
         multiple: the number of rows is a multiple of this, such as the rows of a chunk.
         few_shapes: round the number of rows up to one of few values.
@@ -50,7 +50,7 @@ class PackedGroups(EpochBatches):
         seed: int | None = None,
         *,
         pad_id: int = 0,
-        segments: bool = True,
+        segments: Sequence[npt.NDArray[np.int32]] | None = None,
         packed: bool = True,
         multiple: int = 1,
         few_shapes: bool = False,
@@ -64,9 +64,10 @@ class PackedGroups(EpochBatches):
         if self.sizes.max(initial=0) > lengths[-1]:
             raise ValueError(f"a text may have at most {lengths[-1]} tokens; text {self.sizes.argmax()} has {self.sizes.max()}.")
         self.tokens = np.concatenate(texts).astype("int32")
+        self.segments = None if segments is None else np.concatenate(segments).astype("int32")
         self.starts = np.cumsum(self.sizes) - self.sizes
         self.groups, self.targets, self.batch_size, self.lengths, self.seed = groups, targets, batch_size, list(lengths), seed
-        self.pad_id, self.segments, self.packed, self.multiple = pad_id, segments, packed, multiple
+        self.pad_id, self.packed, self.multiple = pad_id, packed, multiple
         self.few_shapes, self.drop_last = few_shapes, drop_last
         # The maximum number of texts in a row, the same for all batches, so that they have few shapes.
         self.texts_of_row = max(1, lengths[-1] // max(1, int(self.sizes.min(initial=lengths[-1])))) if packed else 1
@@ -94,23 +95,26 @@ class PackedGroups(EpochBatches):
         flat = numbers[there]
         length = self.lengths[-1] if self.packed else least_length(self.lengths, longest)
         rows, columns, slots, count = packed_places(self.sizes[flat], length) if self.packed else _one_a_row(len(flat))
-        ids, marks, begins = self._laid_out(flat, rows, columns, slots, length, self._rounded(count))
+        tokens, marks, begins = self._laid_out(flat, rows, columns, slots, length, self._rounded(count))
         order = np.full(numbers.shape, -1, "int32")
         order[there] = rows * self.texts_of_row + slots
-        inputs = (ids, np.zeros_like(ids), marks, begins, order) if self.segments else (ids, marks, begins, order)
-        return inputs, self.targets(examples)
+        return (*tokens, marks, begins, order), self.targets(examples)
 
     def _laid_out(self, texts, rows, columns, slots, length, count):
-        """Ids and text numbers of the rows `(count, length)`, and the first column of every text `(count, texts per row)`."""
+        """Ids and segments in a list, and text numbers, `(count, length)`; 1 + the first columns, `(count, texts per row)`."""
         ids = np.full((count, length), self.pad_id, "int32")
-        marks, begins = np.zeros_like(ids), np.zeros((count, self.texts_of_row), "int32")
+        segments, marks, begins = np.zeros_like(ids), np.zeros_like(ids), np.zeros((count, self.texts_of_row), "int32")
         begins[rows, slots] = columns + 1
         sizes = self.sizes[texts]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         at = np.repeat(rows * length + columns, sizes) + within
-        ids.ravel()[at] = self.tokens[np.repeat(self.starts[texts], sizes) + within]
+        of_texts = np.repeat(self.starts[texts], sizes) + within
+        ids.ravel()[at] = self.tokens[of_texts]
         marks.ravel()[at] = np.repeat(columns + 1, sizes)
-        return ids, marks, begins
+        if self.segments is None:
+            return [ids], marks, begins
+        segments.ravel()[at] = self.segments[of_texts]
+        return [ids, segments], marks, begins
 
     def _rounded(self, rows):
         """The smallest allowed number of rows that is at least `rows`."""

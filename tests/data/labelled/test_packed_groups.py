@@ -16,7 +16,8 @@ def batches_of(rng, **settings):
     texts = texts_of(rng)
     groups = np.arange(60).reshape(20, 3)
     groups[::4, 2] = -1
-    settings = {"batch_size": 8, "lengths": [LENGTH], "pad_id": 1, **settings}
+    segments = [text % 3 for text in texts]
+    settings = {"batch_size": 8, "lengths": [LENGTH], "pad_id": 1, "segments": segments, **settings}
     return PackedGroups(texts, groups, lambda examples: examples, **settings), texts, groups
 
 
@@ -26,7 +27,7 @@ def test_every_text_of_a_batch_is_once_in_its_rows(rng):
     for index in range(len(batches)):
         (ids, segments, numbers, begins, order), examples = batches.batch(1, index)
         seen += examples.tolist()
-        assert not segments.any()
+        assert (segments == np.where(numbers > 0, ids % 3, 0)).all()
         assert (ids[numbers == 0] == 1).all()
         for group, of_group in zip(order, groups[examples], strict=True):
             for place, text in zip(group, of_group, strict=True):
@@ -63,7 +64,7 @@ def test_a_text_in_every_row_is_padded_to_the_least_length_that_holds_the_longes
     texts = [np.full(size, 7, "int32") for size in (3, 5, 4, 12)]
     batches = PackedGroups(texts, np.arange(4).reshape(2, 2), lambda examples: examples, 1, [6, 12], packed=False)
     assert [batches[i][0][0].shape for i in range(2)] == [(2, 6), (2, 12)]
-    assert batches[0][0][3].tolist() == [[1], [1]]
+    assert batches[0][0][2].tolist() == [[1], [1]]
 
 
 def test_places_do_not_overlap(rng):
@@ -81,7 +82,7 @@ def test_places_do_not_overlap(rng):
 def test_a_text_without_tokens_is_in_no_row():
     texts = [np.array([], "int32"), np.full(3, 7, "int32")]
     batches = PackedGroups(texts, np.array([[0, 1], [0, 0]]), lambda examples: examples, 1, [8])
-    assert [batches[i][0][4].tolist() for i in range(2)] == [[[-1, 0]], [[-1, -1]]]
+    assert [batches[i][0][3].tolist() for i in range(2)] == [[[-1, 0]], [[-1, -1]]]
     assert (batches[0][0][0] == 7).sum() == 3
 
 
