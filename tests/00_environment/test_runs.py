@@ -10,6 +10,7 @@ from helpers.runs import (
     FORMULAS,
     NOT_ON_JAX,
     NOT_QUICK,
+    ON_TORCH,
     READ_AND_EXPLAINED,
     STORED_ANSWERS,
     TESTS,
@@ -49,6 +50,7 @@ CASES = (
     (Item("kernels/test_jax_flash.py", "a", "skipif"), "first", "rest", "rest"),
     (Item("recipes/planning/test_plan.py", "a"), "first", "rest", "cases"),
     (Item("recipes/planning/test_plan.py", "b", "slow"), "rest", "rest", "rest"),
+    (Item("recipes/pretraining/test_distill.py", "a", "slow"), "rest", "cases", "cases"),
     (Item("pretrained/test_save_pretrained.py", "a"), "first quick", "rest quick", "rest quick"),
     (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[bert]"), "first quick", "first quick", "first quick"),
     (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[xlnet]"), "first quick", "first quick", "first quick"),
@@ -75,5 +77,5 @@ def test_every_test_of_this_session_is_marked_except_those_with_their_own_enviro
 
 
 def test_every_pattern_names_files():
-    for pattern in {*NOT_ON_JAX, *NOT_QUICK, *READ_AND_EXPLAINED, *FAMILIES, *FORMULAS}:
+    for pattern in {*NOT_ON_JAX, *NOT_QUICK, *READ_AND_EXPLAINED, *FAMILIES, *FORMULAS, *ON_TORCH}:
         assert [path for path in TESTS.glob(pattern) if path.name.startswith("test_") or path.is_dir()], pattern

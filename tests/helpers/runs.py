@@ -52,6 +52,18 @@ NOT_QUICK = (
     "search/*",
     "soak/*",
 )
+# Trainings whose steps, losses and resumption other tests show on every backend: torch has them all, the others in `cases`.
+ON_TORCH = (
+    "cli/test_distill.py",
+    "cli/test_pretrain_recipe.py",
+    "recipes/pretraining/test_batch_warmup.py",
+    "recipes/pretraining/test_curriculum.py",
+    "recipes/pretraining/test_decay_from.py",
+    "recipes/pretraining/test_distill.py",
+    "recipes/pretraining/test_electra.py",
+    "recipes/pretraining/test_pretrain_recipe.py",
+    "recipes/pretraining/test_xlnet.py",
+)
 # Not in the second run either, unless they are slow: torch runs the examples of all docstrings, torch and TensorFlow the others.
 NOT_IN_REST = {
     "tensorflow": ("test_docstrings.py",),
@@ -94,7 +106,7 @@ def mark_runs(items, backend):
         if backend == "torch":
             first = is_chosen or matches(item, FORMULAS)
         else:
-            left_out = ON_NO_BACKEND if is_slow else (*ON_NO_BACKEND, *NOT_IN_REST[backend])
+            left_out = (*ON_NO_BACKEND, *ON_TORCH, *(() if is_slow else NOT_IN_REST[backend]))
             if not BOUND & marks(item) and (not is_chosen or matches(item, left_out)):
                 item.add_marker("cases")
                 continue

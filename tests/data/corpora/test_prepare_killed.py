@@ -56,7 +56,7 @@ def contents(folder):
     ("command", "lines", "kills"),
     [
         pytest.param(bare_prepare, 20_000, 5, id="some"),
-        pytest.param(whole_command, 400_000, 50, id="many", marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)]),
+        pytest.param(whole_command, 400_000, 24, id="many", marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)]),
     ],
 )
 @pytest.mark.slow
