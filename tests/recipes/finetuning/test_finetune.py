@@ -222,7 +222,8 @@ def rates_of(encoder, name, **changes):
     task = make_task(finetune_task(name), encoder, TASKS[name], settings)
     adapt(task.model, settings)
     compile_task(task, settings, 1e-3)
-    return {variable.path: task.model.optimizer.rate_multiplier(variable) for variable in task.model.trainable_variables}
+    model = task.training_model
+    return {variable.path: model.optimizer.rate_multiplier(variable) for variable in model.trainable_variables}
 
 
 @pytest.mark.parametrize(("name", "head"), HEADS.items())
