@@ -9,7 +9,7 @@ from keras_bert_rebuild.cli.demo_masks import SENTENCES, show_masks, unchosen, w
 from keras_bert_rebuild.cli.demo_training import Recipe, build, encode, evaluate, steps_for, train
 from keras_bert_rebuild.cli.demo_world import households, sentences, world_documents, world_masks
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import above_zero, add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import above_zero, add_overwrite, existing, positive
 from keras_bert_rebuild.files.durable import remove_leftovers, written_path
 from keras_bert_rebuild.files.kinds import DEMO, visible_names
 from keras_bert_rebuild.files.output import check_folder, claimed_run
@@ -56,15 +56,27 @@ SMALL_WORLD = "small-world"
 def add_arguments(parser):
     """Declare the options."""
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=positive, default=None, help=f"training steps; they decide the result ({DOCSTRINGS.steps})")
     length.add_argument(
-        "--minutes", type=above_zero, help="choose the steps so that training takes about this long, and print them"
+        "--steps", type=positive, metavar="N", help=f"training steps; they decide the result (default: {DOCSTRINGS.steps})"
     )
-    parser.add_argument("--seed", type=int, default=0, help="the same steps and seed give the same loss (0)")
+    length.add_argument(
+        "--minutes",
+        type=above_zero,
+        metavar="X",
+        help="choose and print the steps that take about this long (default: see --steps)",
+    )
     parser.add_argument(
-        "--corpus", type=Path, help="a text file or a folder of them, instead of the docstrings of installed libraries"
+        "--seed", type=int, default=0, metavar="N", help="random seed; it and the steps decide the loss (default: 0)"
     )
-    parser.add_argument("--output", type=Path, default=Path("keras-bert-demo"), help="folder to write to (keras-bert-demo)")
+    parser.add_argument(
+        "--corpus",
+        type=existing,
+        metavar="PATH",
+        help="text file or folder of them (default: the docstrings of installed libraries)",
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("keras-bert-demo"), metavar="FOLDER", help="folder to write (default: keras-bert-demo)"
+    )
     add_overwrite(parser, "the demo")
     add_device_options(parser)
 

@@ -91,7 +91,7 @@ def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["base"], "one topology"),
+        (["base"], "one of tpu (such as v5e:4x4), gpu (such as h100) and cpu to plan for; got none"),
         (["base", "--tpu", "v9:2x2"], "tpu must be one of v4, v5e, v5p, v6e"),
         (["base", "--tpu", "v5e:5x5"], "must be one of 1x1, 2x2, 2x4"),
         (["base", "--gpu", "rtx1"], "gpu must be one of a100-40"),

@@ -220,8 +220,10 @@ def _config(model, vocab_size, run):
 
 
 def _topology(tpu, gpus, gpu, cpu, dtype):
-    if (tpu is not None) + (gpu is not None or gpus is not None) + bool(cpu) != 1:
-        raise ValueError("a plan needs one topology: tpu='v5e:4x4', or gpus=8 with gpu='h100', or cpu=True.")
+    given = {"tpu": tpu is not None, "gpu": gpu is not None or gpus is not None, "cpu": bool(cpu)}
+    if sum(given.values()) != 1:
+        found = " and ".join(name for name, is_given in given.items() if is_given) or "none"
+        raise ValueError(f"expected one of tpu (such as v5e:4x4), gpu (such as h100) and cpu to plan for; got {found}.")
     if tpu is not None:
         return tpu_slice(tpu)
     return this_processor(dtype) if cpu else gpu_topology(1 if gpus is None else gpus, gpu)
