@@ -3,9 +3,10 @@
 Command: KERAS_BACKEND=tensorflow python benchmarks/command_line.py [--source FOLDER] [--work FOLDER] [--only VERB ...]
 
 Each is a process of its own on a terminal, from --source (this working tree). Seconds are of the processor, of all threads, so
-that other programs on the machine do not count. "first line" counts from the end of the import of
-the backend and the package, which is measured once; "noise" are lines of a library's log. Inputs are made by the verbs themselves,
-from a few generated sentences, and kept in --work.
+that other programs on the machine do not count. "sign" is the first character on the terminal, "then" the
+first that follows the line about the import, counted from the end of the import of the backend and the package, which is measured
+once; "noise" are lines of a library's log. Inputs are made by the verbs themselves, from a few generated sentences, and kept in
+--work.
 """
 
 import argparse
@@ -61,7 +62,7 @@ VERBS = (
         ("task", "--heads", 0.4, "--data", "train.tsv", "--output", "@pruned"),
         ("task", "--heads", 0.4, "--data", "missing.tsv", "--output", "@pruned"),
     ),
-    ("plan", ("base",), ("missing.json",)),
+    ("plan", ("base", "--gpu", "l4"), ("missing.json", "--gpu", "l4")),
     ("convert", ("run/model", "@google", "--to", "google"), ("missing", "@g", "--to", "google")),
     (
         "embed",
@@ -99,6 +100,8 @@ VERBS = (
 )
 
 CONTROL = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]|[\s\x07]")
+# What is said before the import, without white space.
+BEFORE = re.compile(rb".*[Ii]mportingKerasanditsbackend\.\.\.")
 NOISE = re.compile(
     rb"^(.*[IWEF]\d{4} [\d:.]+ |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] |WARNING:|.*(Warning|warn)[:(])",
     re.M,
@@ -106,9 +109,10 @@ NOISE = re.compile(
 
 
 def run(arguments, args, folder, code=COMMAND):
-    """Run Python on a terminal: CPU seconds to the first visible character, all of them, the exit code and what was shown."""
+    """Run Python on a terminal: CPU seconds to the first visible character and to that after the line about the import, all of
+    them, the exit code and what was shown."""
     main, side = pty.openpty()
-    first, shown = None, b""
+    first, then, shown = None, None, b""
     environment = os.environ | {"PYTHONPATH": str(args.source), "COLUMNS": "120"}
     process = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)], stdin=side, stdout=side, stderr=side, cwd=folder, env=environment
@@ -120,11 +124,14 @@ def run(arguments, args, folder, code=COMMAND):
         except OSError:  # closed by the process
             break
         shown += part
-        if first is None and CONTROL.sub(b"", shown):
+        visible = CONTROL.sub(b"", shown) if then is None else b""
+        if first is None and visible:
             first = cpu_seconds(process.pid)
+        if then is None and BEFORE.sub(b"", visible, count=1):
+            then = cpu_seconds(process.pid)
     _, status, usage = os.wait4(process.pid, 0)
     os.close(main)
-    return first, usage.ru_utime + usage.ru_stime, os.waitstatus_to_exitcode(status), shown
+    return first, then, usage.ru_utime + usage.ru_stime, os.waitstatus_to_exitcode(status), shown
 
 
 def cpu_seconds(process):
@@ -135,7 +142,7 @@ def cpu_seconds(process):
 
 def median(arguments, args, folder, rounds=3, **kwargs):
     """The median of all CPU seconds."""
-    return statistics.median(run(arguments, args, folder, **kwargs)[1] for _ in range(rounds))
+    return statistics.median(run(arguments, args, folder, **kwargs)[2] for _ in range(rounds))
 
 
 def make_inputs(folder, args):
@@ -166,14 +173,15 @@ def make_inputs(folder, args):
     lines = [" ".join(words[(i * j + j) % len(words)] for j in range(1, 10)) for i in range(400)]
     (folder / "corpus.txt").write_text("\n".join(f"{line}\n" if i % 5 == 4 else line for i, line in enumerate(lines)) + "\n")
     (folder / "books").mkdir()
-    (folder / "books" / "a.txt").write_text((folder / "corpus.txt").read_text())
-    (folder / "two.txt").write_text("the boat\nthe cat\n")
+    numbered = "\n".join(f"{line} {i}\n" if i % 5 == 4 else f"{line} {i}" for i, line in enumerate(lines))
+    (folder / "books" / "a.txt").write_text(numbered)
+    (folder / "two.txt").write_text("the boat\nthe cat\nold rain\nbirds sang\n")
     (folder / "train.tsv").write_text("text\tlabel\n" + "".join(f"{line}\t{'ab'[i % 2]}\n" for i, line in enumerate(lines[:40])))
     (folder / "pairs.jsonl").write_text(
         "".join(f'{{"query": "{a}", "positive": "{b}"}}\n' for a, b in zip(lines[:8], lines[8:16], strict=True))
     )
     for arguments in INPUTS:
-        _, _, code, shown = run(arguments, args, folder)
+        *_, code, shown = run(arguments, args, folder)
         if code:
             raise SystemExit(f"{arguments}: {shown.decode(errors='replace')}")
 
@@ -198,23 +206,23 @@ def main():
         f"interpreter {interpreter:.2f} s, --version {version:.2f}, --help {whole:.2f}, import of backend and package "
         f"{imported:.2f}"
     )
-    print(f"{'verb':<13}{'help':>6}{'typo':>6}{'missing':>9}{'first line':>12}{'all':>7}  code  noise")
+    print(f"{'verb':<13}{'help':>6}{'typo':>6}{'missing':>10}{'sign':>6}{'then':>7}{'all':>7}  code  noise")
     for verb, arguments, missing in VERBS:
         if args.only and verb not in args.only:
             continue
         with tempfile.TemporaryDirectory() as out:
             placed = [str(a).replace("@", f"{out}/") if str(a).startswith("@") else a for a in arguments]
             lost = [str(a).replace("@", f"{out}/") if str(a).startswith("@") else a for a in missing]
-            first, seconds, code, shown = run((verb, *placed), args, work)
+            first, then, seconds, code, shown = run((verb, *placed), args, work)
             (work / f"shown-{verb}.txt").write_bytes(shown)
             gone = run((verb, *lost), args, work)
-            (work / f"missing-{verb}.txt").write_bytes(gone[3])
+            (work / f"missing-{verb}.txt").write_bytes(gone[-1])
         times = (median((verb, "--help"), args, work), median((verb, "--hepl"), args, work))
-        after = (seconds if first is None else first) - imported
-        noise = len(NOISE.findall(shown)) + len(NOISE.findall(gone[3]))
+        after = (seconds if then is None else then) - imported
+        noise = len(NOISE.findall(shown)) + len(NOISE.findall(gone[-1]))
         print(
-            f"{verb:<13}{times[0]:>6.2f}{times[1]:>6.2f}{gone[1]:>6.2f} ({gone[2]}){after:>9.2f}{seconds:>10.2f}  "
-            f"{code:>4}  {noise}",
+            f"{verb:<13}{times[0]:>6.2f}{times[1]:>6.2f}{gone[2]:>6.2f} ({gone[3]}){first or seconds:>6.2f}{after:>7.2f}"
+            f"{seconds:>7.2f}  {code:>4}  {noise}",
             flush=True,
         )
 

@@ -63,16 +63,14 @@ def add_arguments(parser):
         "--minutes",
         type=above_zero,
         metavar="X",
-        help="choose and print the steps that take about this long (default: see --steps)",
+        help="choose and print the steps for about this time (default: see --steps)",
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="random seed; it and the steps decide the loss (default: 0)"
-    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed; it and --steps decide the loss (default: 0)")
     parser.add_argument(
         "--corpus",
         type=existing,
         metavar="PATH",
-        help="text file or folder of them (default: the docstrings of installed libraries)",
+        help="text file or folder of them (default: docstrings of installed libraries)",
     )
     parser.add_argument(
         "--output", type=Path, default=Path("keras-bert-demo"), metavar="FOLDER", help="folder to write (default: keras-bert-demo)"
