@@ -16,6 +16,11 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="keras-bert-tests-")
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
+if os.environ.get("QUICK_COMPILER") == "1":
+    from helpers.quick_compiler import QUICK
+
+    os.environ.setdefault("XLA_FLAGS", QUICK)
+
 import keras
 import numpy as np
 import pytest

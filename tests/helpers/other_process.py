@@ -4,8 +4,7 @@ import os
 import subprocess
 import sys
 
-# One processor as several JAX devices, and compiler options that take a quarter of the time.
-QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+from helpers.quick_compiler import QUICK
 
 
 def start(script, *arguments, devices=1):
