@@ -25,7 +25,7 @@ STEP = 8
 
 @dataclass
 class EncodedGroups(Encoded):
-    """Groups of texts as rows of tokens."""
+    """Groups of texts as rows of tokens; `targets`, if any, are those of the groups."""
 
     groups: Any = None
     """The indices of the rows of every group, -1 for none, `(groups, texts per group)`."""

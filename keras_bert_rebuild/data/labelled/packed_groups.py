@@ -63,12 +63,13 @@ class PackedGroups(EpochBatches):
             raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
         if self.sizes.max(initial=0) > lengths[-1]:
             raise ValueError(f"a text may have at most {lengths[-1]} tokens; text {self.sizes.argmax()} has {self.sizes.max()}.")
-        self.tokens = np.concatenate(texts).astype("int32")
-        self.segments = None if segments is None else np.concatenate(segments).astype("int32")
+        # What the model gets for every token of all texts, and for padding.
+        self.inputs = [(np.concatenate(texts).astype("int32"), pad_id)]
+        if segments is not None:
+            self.inputs.append((np.concatenate(segments).astype("int32"), 0))
         self.starts = np.cumsum(self.sizes) - self.sizes
         self.groups, self.targets, self.batch_size, self.lengths, self.seed = groups, targets, batch_size, list(lengths), seed
-        self.pad_id, self.packed, self.multiple = pad_id, packed, multiple
-        self.few_shapes, self.drop_last = few_shapes, drop_last
+        self.packed, self.multiple, self.few_shapes, self.drop_last = packed, multiple, few_shapes, drop_last
         # The maximum number of texts in a row, the same for all batches, so that they have few shapes.
         self.texts_of_row = max(1, lengths[-1] // max(1, int(self.sizes.min(initial=lengths[-1])))) if packed else 1
         self._kept: tuple[Any, Any] = None, None
@@ -95,26 +96,26 @@ class PackedGroups(EpochBatches):
         flat = numbers[there]
         length = self.lengths[-1] if self.packed else least_length(self.lengths, longest)
         rows, columns, slots, count = packed_places(self.sizes[flat], length) if self.packed else _one_a_row(len(flat))
-        tokens, marks, begins = self._laid_out(flat, rows, columns, slots, length, self._rounded(count))
+        *inputs, marks, begins = self._laid_out(flat, rows, columns, slots, length, self._rounded(count))
         order = np.full(numbers.shape, -1, "int32")
         order[there] = rows * self.texts_of_row + slots
-        return (*tokens, marks, begins, order), self.targets(examples)
+        return (*inputs, marks, begins, order), self.targets(examples)
 
     def _laid_out(self, texts, rows, columns, slots, length, count):
-        """Ids and segments in a list, and text numbers, `(count, length)`; 1 + the first columns, `(count, texts per row)`."""
-        ids = np.full((count, length), self.pad_id, "int32")
-        segments, marks, begins = np.zeros_like(ids), np.zeros_like(ids), np.zeros((count, self.texts_of_row), "int32")
+        """Ids, segments if the model has them, and text numbers of the rows `(count, length)`; and 1 + the first column of every
+        text `(count, texts per row)`."""
+        begins = np.zeros((count, self.texts_of_row), "int32")
         begins[rows, slots] = columns + 1
         sizes = self.sizes[texts]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         at = np.repeat(rows * length + columns, sizes) + within
         of_texts = np.repeat(self.starts[texts], sizes) + within
-        ids.ravel()[at] = self.tokens[of_texts]
-        marks.ravel()[at] = np.repeat(columns + 1, sizes)
-        if self.segments is None:
-            return [ids], marks, begins
-        segments.ravel()[at] = self.segments[of_texts]
-        return [ids, segments], marks, begins
+        of_tokens = [(values[of_texts], padding) for values, padding in self.inputs]
+        laid_out = []
+        for values, padding in (*of_tokens, (np.repeat(columns + 1, sizes), 0)):
+            laid_out.append(np.full((count, length), padding, "int32"))
+            laid_out[-1].ravel()[at] = values
+        return *laid_out, begins
 
     def _rounded(self, rows):
         """The smallest allowed number of rows that is at least `rows`."""
