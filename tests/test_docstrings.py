@@ -25,6 +25,7 @@ BACKENDS = {
     "kernels.tensorflow_adam": "tensorflow",
     "kernels.tensorflow_gradients": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",
+    "kernels.tensorflow_pipelines": "tensorflow",
     "kernels.torch_gradients": "torch",
     "kernels.tensorflow_replicas": "tensorflow",
     "recipes.planning.tpu_compiler": "jax",

@@ -17,6 +17,11 @@ def needs_tf_data_for_several_lengths() -> bool:
     return _is("tensorflow")
 
 
+def tunes_pipelines() -> bool:
+    """Whether `fit` reads batches through a pipeline that a thread tunes, and waits for this thread at its end: TensorFlow."""
+    return _is("tensorflow")
+
+
 def takes_batches_as_tuples_only() -> bool:
     """Whether a batch of several arrays must be a tuple: TensorFlow converts a list to one tensor."""
     return _is("tensorflow")

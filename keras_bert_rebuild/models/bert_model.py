@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.batch_check import check_inputs
-from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, is_arrays
+from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, in_epochs, is_arrays
 from keras_bert_rebuild.models.compiled_functions import follow_interventions, forget_functions, traced_again
 from keras_bert_rebuild.models.device_logs import device_logs, stays_on_device
 from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
@@ -114,15 +114,18 @@ class BertModel(keras.Model):
         if len(args) < 2 and stays_on_device(kwargs.get("callbacks")) and not is_arrays(x):
             kwargs["callbacks"] = device_logs(self, x, kwargs)
         with ending_threads(x, validation_data):
-            return super().fit(x, y, *args, **kwargs)
+            if validation_data is not None and kwargs.get("validation_steps") is None:
+                kwargs["validation_data"] = in_epochs(validation_data, {}, parts)
+            return super().fit(x if args else in_epochs(x, kwargs, parts), y, *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
             return super().evaluate(x, y, *args, **kwargs)
-        x, y = checked(x, y, self._check_batch, parts_of_batch(self), args[0] if args else kwargs.get("batch_size"))
+        parts = parts_of_batch(self)
+        x, y = checked(x, y, self._check_batch, parts, args[0] if args else kwargs.get("batch_size"))
         self._previewed = begin_preview(x)
         with ending_threads(x):
-            return super().evaluate(x, y, *args, **kwargs)
+            return super().evaluate(x if args else in_epochs(x, kwargs, parts), y, *args, **kwargs)
 
     def predict(
         self, x: Any, batch_size: int | None = None, verbose: str | int = "auto", steps: int | None = None, callbacks: Any = None

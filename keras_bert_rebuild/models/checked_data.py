@@ -8,6 +8,7 @@ import warnings
 import keras
 import numpy as np
 
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import put_ahead
 from keras_bert_rebuild.models.devices_in_use import check_even_batches, checking_even
 from keras_bert_rebuild.models.read_ahead import ReadAhead
@@ -72,6 +73,8 @@ def ending_threads(*data):
     finally:
         for dataset in data:
             if isinstance(dataset, CheckedPyDataset):
+                if is_over:
+                    dataset.end_epoch()
                 dataset.close(wait=is_over)
 
 
@@ -88,6 +91,22 @@ def begin_preview(data):
         return None
     data.in_preview = True
     return data
+
+
+def in_epochs(data, arguments, parts):
+    """The data in the form in which the backend reads whole epochs without waiting for threads of its own.
+
+    Args:
+        data: data from `checked`.
+        arguments: the arguments of `fit` or `evaluate` by name.
+        parts: number of devices, or groups of devices, that share a batch.
+    """
+    in_another_way = parts > 1 or any(arguments.get(name) for name in ("shuffle", "steps_per_epoch", "steps", "class_weight"))
+    if in_another_way or not traits.tunes_pipelines() or not isinstance(data, CheckedPyDataset) or not data.keeps_order:
+        return data
+    from keras_bert_rebuild.kernels.tensorflow_pipelines import epochs_of
+
+    return epochs_of(data)
 
 
 class CheckedPyDataset(keras.utils.PyDataset):
@@ -118,8 +137,8 @@ class CheckedPyDataset(keras.utils.PyDataset):
     def __init__(self, dataset, check):
         super().__init__(workers=0)
         self.dataset, self.check = dataset, check
-        self._in_order = hasattr(dataset, "made_ahead_by")
-        self._threads = dataset.made_ahead_by if self._in_order else dataset.workers if dataset.workers > 1 else 0
+        self.keeps_order = hasattr(dataset, "made_ahead_by")  # the batches are read in their own order
+        self._threads = dataset.made_ahead_by if self.keeps_order else dataset.workers if dataset.workers > 1 else 0
         if dataset.use_multiprocessing and dataset.workers > 0:
             self._threads = 1
             warnings.warn(
@@ -131,6 +150,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
         self._draws = False
         self._ahead = None
         self._put = None
+        self._in_epoch = False
 
     @property
     def num_batches(self):
@@ -159,13 +179,13 @@ class CheckedPyDataset(keras.utils.PyDataset):
         """
         has_end = self.num_batches is not None
         if shuffle is None:
-            shuffle = has_end and not self._in_order  # Keras's default is True, with a warning for endless datasets
-        self._draws = bool(shuffle and has_end and self._threads and not self._in_order)
+            shuffle = has_end and not self.keeps_order  # Keras's default is True, with a warning for endless datasets
+        self._draws = bool(shuffle and has_end and self._threads and not self.keeps_order)
         return shuffle and not self._draws
 
     def on_epoch_begin(self):
         self.close()
-        if not (self.in_preview and self._in_order):
+        if not (self.in_preview and self.keeps_order):
             self.dataset.on_epoch_begin()
         threads = 0 if self.in_preview else self._threads
         self._put = put_ahead() if threads and self.puts_ahead else None
@@ -173,8 +193,22 @@ class CheckedPyDataset(keras.utils.PyDataset):
 
     def on_epoch_end(self):
         self.close()
-        if not (self.in_preview and self._in_order):
+        if not (self.in_preview and self.keeps_order):
             self.dataset.on_epoch_end()
+
+    def epoch(self):
+        """The batches of an epoch, for a pipeline; its hook runs at its begin, and that of its end when `end_epoch` is called."""
+        self.end_epoch()
+        self.on_epoch_begin()
+        self._in_epoch = True
+        for index in range(self.num_batches):
+            yield self[index]
+
+    def end_epoch(self):
+        """End the epoch that a pipeline has read, if there is one."""
+        if self._in_epoch:
+            self._in_epoch = False
+            self.on_epoch_end()
 
     def close(self, wait=True):
         """End the threads; with `wait`, wait for one that is still preparing a batch, which is discarded."""

@@ -63,6 +63,7 @@ BACKEND_FILES = {
     "kernels/tensorflow_adam.py",
     "kernels/tensorflow_gradients.py",
     "kernels/tensorflow_kernels.py",
+    "kernels/tensorflow_pipelines.py",
     "kernels/tensorflow_replicas.py",
     "kernels/torch_asynchronous.py",
     "kernels/torch_gradients.py",

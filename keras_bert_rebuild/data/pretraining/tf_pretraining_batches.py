@@ -40,6 +40,8 @@ def tf_epoch_of_batches(batches):
 def _dataset(batch, count, threads, static):
     import tensorflow as tf
 
+    from keras_bert_rebuild.kernels.tensorflow_pipelines import AHEAD, not_tuned
+
     example = batch(0)
     # The second dimension of every array is the length, except for the labels of pairs.
     shapes = [array.shape if static or array.shape[1] == 1 else (len(array), None, *array.shape[2:]) for array in _flat(example)]
@@ -54,7 +56,7 @@ def _dataset(batch, count, threads, static):
         return tf.nest.pack_sequence_as(example, made)
 
     numbers = tf.data.Dataset.counter(dtype=tf.int64) if count is None else tf.data.Dataset.range(count)
-    return numbers.map(make, num_parallel_calls=max(1, threads), deterministic=True).prefetch(tf.data.AUTOTUNE)
+    return not_tuned(numbers.map(make, num_parallel_calls=max(1, threads), deterministic=True).prefetch(max(AHEAD, threads)))
 
 
 def _flat(batch):

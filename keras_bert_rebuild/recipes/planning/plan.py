@@ -208,7 +208,7 @@ def plan(
         steps=steps,
         hours=hours,
         device_hours=hours * topology.count,
-        notes=(*_notes(topology, run), *(published_beside(topology, run.dtype) if utilisation is None else ())),
+        notes=(*_notes(topology, run, measured), *(published_beside(topology, run.dtype) if utilisation is None else ())),
         measured=measured,
         compiled=ask_tpu_compiler(config, run, tpu) if compile else None,
     )
@@ -229,7 +229,12 @@ def _topology(tpu, gpus, gpu, cpu, dtype):
     return this_processor(dtype) if cpu else gpu_topology(1 if gpus is None else gpus, gpu)
 
 
-def _notes(topology, settings):
+def _notes(topology, settings, measured):
+    if topology.kind == "cpu" and measured is None:
+        yield (
+            "The memory is a lower bound: on a processor a run takes two to five times as much, by backend; measuring it "
+            "(--measure, measure=True) takes about a minute."
+        )
     if settings.dtype == "mixed_bfloat16" and topology.device.bfloat16 is None:
         yield f"{topology.device.title} has no units for bfloat16: its products run at the rate of float32."
     if topology.kind == "gpu" and topology.count > 8:

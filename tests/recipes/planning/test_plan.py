@@ -70,6 +70,7 @@ def test_the_processor_is_planned_with_its_measured_rate(monkeypatch):
     made = plan("tiny", cpu=True, batch_size=32, utilisation=1)
     assert made.step_seconds == made.compute_seconds == made.flops / 2e11
     assert (made.device_count, made.all_reduce_bytes, made.source) == (1, 0, "measured")
+    assert "a lower bound" in made.notes[0]
 
 
 def test_tokens_per_second_are_real_tokens():

@@ -1,0 +1,43 @@
+"""Pipelines of `tf.data` that end when their last batch has been read.
+
+A thread of TensorFlow tunes the buffers and threads of a pipeline while it runs. It sleeps for 10 ms, then 20, 40 and so on up to a
+minute, and who drops the pipeline often waits until it wakes up: it is notified before the flag that it then checks is set. So an
+epoch of 3 s can take 5.1 s, the sum of the first nine sleeps. Keras reads every `PyDataset` through such a pipeline.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+# Batches that a pipeline holds. A dataset with threads of its own makes more of them ahead.
+AHEAD = 2
+
+
+def epochs_of(data: Any) -> tf.data.Dataset:
+    """A dataset each of whose iterations is an epoch of a `PyDataset`; no thread tunes it.
+
+    Args:
+        data: a `PyDataset` with an end and a method `epoch`, a generator of the batches of an epoch, which have one structure of
+            arrays. As in Keras, dimensions that differ between the first two batches may have any size, and so may the first
+            dimension of every array.
+    """
+    first = [data[index] for index in range(min(2, data.num_batches))]
+
+    def spec(array, *others):
+        shape = (None, *(size if all(other.shape[i] == size for other in others) else None for i, size in _sizes(array)))
+        return tf.TensorSpec(shape, keras.backend.standardize_dtype(array.dtype))
+
+    dataset = tf.data.Dataset.from_generator(data.epoch, output_signature=keras.tree.map_structure(spec, *first))
+    return not_tuned(dataset.apply(tf.data.experimental.assert_cardinality(data.num_batches)).prefetch(AHEAD))
+
+
+def not_tuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset, which no thread tunes."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
+def _sizes(array):
+    return list(enumerate(array.shape))[1:]

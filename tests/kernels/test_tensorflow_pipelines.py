@@ -1,0 +1,81 @@
+"""Pipelines of `tf.data` that no thread tunes."""
+
+import numpy as np
+import pytest
+
+from keras_bert_rebuild.data.batches import EpochBatches
+from keras_bert_rebuild.models.checked_data import CheckedPyDataset, checked_data, in_epochs
+
+pytestmark = pytest.mark.tensorflow
+
+
+class Lengths(EpochBatches):
+    """Batches of two rows of each of these lengths: the epoch, the index, and the index again as labels."""
+
+    def __init__(self, *lengths, **kwargs):
+        super().__init__(**kwargs)
+        self.lengths = lengths
+
+    def __len__(self):
+        return len(self.lengths)
+
+    def batch(self, epoch, index):
+        return (np.full((2, self.lengths[index]), epoch, "int32"), np.full((2, 1), index, "int32")), np.full((2, 1), float(index))
+
+
+def pipeline(data, **arguments):
+    checked = checked_data(data, lambda batch: batch)
+    return checked, in_epochs(checked, arguments, 1)
+
+
+def test_batches_that_keep_their_order_are_read_through_a_pipeline_that_is_not_tuned():
+    _, dataset = pipeline(Lengths(4, 4, 4))
+    assert dataset.options().autotune.enabled is False
+    assert int(dataset.cardinality()) == 3
+
+
+def test_every_iteration_is_the_next_epoch_and_its_end_is_told():
+    data = Lengths(4, 4, 4, start_epoch=5)
+    checked, dataset = pipeline(data)
+    for epoch in (5, 6):
+        found = [(int(x[0][0, 0]), int(x[1][0, 0]), float(y[0, 0])) for x, y in dataset]
+        assert found == [(epoch, index, index) for index in range(3)]
+    assert data.epoch == 6
+    checked.end_epoch()
+    assert data.epoch == 7
+
+
+def test_an_epoch_that_is_left_begins_again():
+    data = Lengths(4, 4, 4, 4, 4, 4, 4, 4)
+    _, dataset = pipeline(data)
+    next(iter(dataset))
+    assert [int(x[0][0, 0]) for x, _ in dataset] == [0] * 8
+
+
+def test_a_dimension_that_differs_between_the_first_two_batches_may_have_any_size():
+    _, dataset = pipeline(Lengths(4, 6, 9))
+    (ids, index), labels = dataset.element_spec
+    assert [spec.shape.as_list() for spec in (ids, index, labels)] == [[None, None], [None, 1], [None, 1]]
+    assert [x[0].shape[1] for x, _ in dataset] == [4, 6, 9]
+
+
+@pytest.mark.parametrize("arguments", [{"shuffle": True}, {"steps_per_epoch": 2}, {"steps": 2}, {"class_weight": {0: 1.0}}])
+def test_other_ways_to_read_an_epoch_are_left_to_keras(arguments):
+    _, dataset = pipeline(Lengths(4, 4, 4), **arguments)
+    assert isinstance(dataset, CheckedPyDataset)
+
+
+def test_batches_that_may_be_shuffled_are_left_to_keras():
+    import keras
+
+    class Users(keras.utils.PyDataset):
+        """A user's dataset."""
+
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            return np.zeros((2, 3)), np.zeros((2, 1))
+
+    _, dataset = pipeline(Users())
+    assert isinstance(dataset, CheckedPyDataset)
