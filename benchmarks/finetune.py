@@ -10,7 +10,8 @@ TensorFlow. First the task with its new head is saved as a Hugging Face folder, 
 transformers starts from that folder and trains on these batches, each cut to its longest row as its own collator pads, in a plain
 torch loop: AdamW without decay of biases and norms, its linear schedule with warm-up, clipping, the dropouts of the model. So
 both have the same data, order, epochs, rate and seeds; dropout draws differ. The rows of a batch have similar lengths, which
-favours both. The best epoch of each on dev is evaluated on test, with the same code.
+favours both. Pairs are the exception: ours trains on packed rows of pairs in random order, transformers on padded ones of similar
+lengths. The best epoch of each on dev is evaluated on test, with the same code.
 
 With --own-batches transformers runs as in its documentation: its own head, in train mode from the first step, its own
 tokenizer, random order, and batches padded to their longest row. Sets named "few" have short texts and 150 steps (subjectivity 75).

@@ -77,7 +77,12 @@ def prepare(folder, job):
     keras.utils.set_random_seed(settings.seed)
     task = make_task(spec, minilm(), examples, settings)
     task.save(folder / "start")
-    batches = task.batches(task.encode(examples), settings.batch_size, seed=settings.seed)
+    encoded = task.encode(examples)
+    if job["task"] == "similarity":  # ours trains on packed rows, which transformers cannot read
+        rows, scores = encoded.groups.ravel(), np.repeat(encoded.targets, 2)
+        batches = task.grouped_batches(encoded, rows, scores, 2, settings.batch_size, settings.seed)
+    else:
+        batches = task.batches(encoded, settings.batch_size, seed=settings.seed)
     arrays = {}
     for epoch in range(settings.epochs):
         for index in range(len(batches)):
