@@ -80,7 +80,7 @@ def test_numbers_of_nested_logs_are_read_by_name():
 
 def test_a_list_of_the_user_is_used_as_it_is(model):
     looking = Looking()
-    listed = keras.callbacks.CallbackList([looking], model=model, epochs=1, steps=2)
+    listed = keras.callbacks.CallbackList([looking], add_history=True, model=model, epochs=1, steps=2)
     model.fit(batches(2), verbose=0, callbacks=listed)
     assert all(isinstance(loss, float) for loss in looking.losses)
     assert not isinstance(listed, DeviceLogs)
