@@ -24,7 +24,7 @@ from finetune import SETS as ALL_SETS
 from finetune_worker import read
 
 SETS = ("subjectivity", "snips-slots", "sts")
-RATES = (1e-4, 3e-4, 1e-3)
+RATES = (3e-4, 1e-3, 3e-3)
 # The folders of the race, less the seed; or the config of a model with random weights.
 SIDES = {
     "modern": "modern-seed-{}/run/model",
