@@ -37,7 +37,7 @@ SIDES = ("modern", "bert", USUAL, TUNED)
 # What --tune tries, at a rate of 5e-5 and at others.
 BATCHES, USUAL_RATE, RATES = (8, 16, 32), 5e-5, (5e-4, 1e-3, 2e-3)
 
-# The modern recipe with one ingredient left out: fields of its training that differ, and of its model. Of weight decay BERT's is left.
+# The modern recipe with one ingredient left out: fields of its training that differ, and of its model; weight decay is as in BERT.
 WITHOUT = {
     "packing": {"packing": False},
     "masks": {"mask_rate": 0.15},
