@@ -20,10 +20,8 @@ from keras_bert_rebuild.tasks.sparse_embedder import SparseEmbedder
 QUERIES = 600
 DENSE = {"squad": (32, 32, 128), "banking77": (48, 64, 64)}  # steps, pairs of a batch, tokens
 SPARSE = {"steps": 70, "batch_size": 10, "learning_rate": 5e-5, "max_len": 96}
-RERANK = {
-    "squad": {"steps": 320, "batch_size": 12, "learning_rate": 1.5e-4, "max_len": 144, "near": 40, "depth": 10},
-    "banking77": {"steps": 560, "batch_size": 12, "learning_rate": 1.5e-4, "max_len": 64, "near": 40, "depth": 20},
-}
+RERANK = {"batch_size": 12, "learning_rate": 1.5e-4, "near": 40}
+RERANK_SIZES = {"squad": (320, 144, 10), "banking77": (560, 64, 20)}  # steps, tokens, documents that are scored again
 
 
 def read_set(data, name):
@@ -104,8 +102,8 @@ def rerank(name, pairs, corpus, parts, work, seed, steps):
     Every group has one other text: in half of them a random one, in the others one of those nearest to the query by the dense
     stage. Batches are of groups of similar length, in random order.
     """
-    values = RERANK[name]
-    steps, batch_size = steps or values["steps"], values["batch_size"]
+    usual, max_len, depth = RERANK_SIZES[name]
+    steps, batch_size = steps or usual, RERANK["batch_size"]
     embed = load_task(work / "dense")
     rng = np.random.default_rng(seed)
     count = steps * batch_size
@@ -121,16 +119,16 @@ def rerank(name, pairs, corpus, parts, work, seed, steps):
         (query, positive), _ = pairs[i]
         others = np.flatnonzero(labels != label[positive])
         if k % 2:
-            others = others[np.argsort(-(vectors[others] @ queries[query]), kind="stable")[: values["near"]]]
+            others = others[np.argsort(-(vectors[others] @ queries[query]), kind="stable")[: RERANK["near"]]]
         groups.append(TextGroup(query, positive, (texts[rng.choice(others)],)))
-    settings = {"objective": "pairwise", "negatives": 1, "max_len": values["max_len"], "truncate": True, "activation": "linear"}
+    settings = {"objective": "pairwise", "negatives": 1, "max_len": max_len, "truncate": True, "activation": "linear"}
     task = Reranker.from_encoder(work / "dense", **settings)
-    _train(task, groups, batch_size, values["learning_rate"], seed, random=True)
+    _train(task, groups, batch_size, RERANK["learning_rate"], seed, random=True)
     task.save(work / "rerank")
     found = {}
     for part, (queries, _) in parts.items():
         first = np.load(work / f"dense-{part}.npy")
-        best = np.argsort(-first, axis=1, kind="stable")[:, : values["depth"]]
+        best = np.argsort(-first, axis=1, kind="stable")[:, :depth]
         scores = task.scores_of([(query, corpus[at]) for query, row in zip(queries, best, strict=True) for at in row])
         found[part] = np.full(first.shape, -np.inf)
         np.put_along_axis(found[part], best, scores.reshape(best.shape), axis=1)
