@@ -116,12 +116,12 @@ def _score(model, folder):
 
 
 def peer(job):
-    """Train transformers' BERT with its Trainer as its script `run_mlm.py` does, and keep snapshots of the weights."""
+    """Train a model of transformers with its Trainer as its script `run_mlm.py` does, and keep snapshots of the weights."""
     import datasets
     import torch
     from transformers import (
-        BertConfig,
-        BertForMaskedLM,
+        AutoConfig,
+        AutoModelForMaskedLM,
         BertTokenizerFast,
         DataCollatorForLanguageModeling,
         Trainer,
@@ -154,11 +154,11 @@ def peer(job):
 
     blocks = encoded.map(grouped, batched=True)
     collator = DataCollatorForLanguageModeling(tokenizer=tokenizer, mlm_probability=0.15)
-    values = json.loads((folder / "bert.json").read_text())
+    values = json.loads((folder / job.get("model", "bert.json")).read_text())
 
     def trainer(steps, callbacks):
         set_seed(job["seed"])
-        model = BertForMaskedLM(BertConfig(**{name: value for name, value in values.items() if name != "model_type"}))
+        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(**values))
         arguments = TrainingArguments(
             output_dir=str(output / "trainer"),
             per_device_train_batch_size=job["batch_size"],
