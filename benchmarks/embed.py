@@ -80,10 +80,13 @@ def model_folder(size, folder):
     save_pretrained(build_model(BertConfig(**shapes.get(size, {}))), folder, vocabulary=vocabulary)
 
 
-def prepare(size, work, texts, rest, names):
+def prepare(size, work, texts, rest, names, model=None):
     """Write the texts, the model and the exports that contenders need."""
     (work / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
-    model_folder(size, work / "model")
+    if model is None:
+        model_folder(size, work / "model")
+    else:
+        (work / "model").symlink_to(model.resolve())
     if not any(name.startswith("openvino") for name in names):
         return
     import keras_bert_rebuild
@@ -127,7 +130,7 @@ def measure(size, path, count, args, names, work):
     lines = lines_of(path)
     random.Random(0).shuffle(lines)
     texts, rest = lines[:count], lines[count : count + 4000] or lines
-    prepare(size, work, texts, rest, names)
+    prepare(size, work, texts, rest, names, args.model)
     pythons = dict.fromkeys(PEERS, args.peer) | dict(given.split("=", 1) for given in args.python)
     contenders = [Contender(name, work, pythons.get(name) or sys.executable, args.device, args.dtype) for name in names]
     latency = {}
@@ -219,6 +222,7 @@ def main():
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the contenders on a device")
     parser.add_argument("--size", nargs="+", choices=tuple(COUNTS), default=list(COUNTS))
+    parser.add_argument("--model", type=Path, help="the folder of another encoder, instead of those of --size")
     parser.add_argument("--count", type=int, help="texts to embed (1,000 with MiniLM, 200 with base)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=tuple(TITLES), help="contenders (all)")
@@ -230,10 +234,10 @@ def main():
         return
     of_device = [name for name in TITLES if (name in ON_DEVICE) == (args.device == "gpu")]
     names = args.only or [name for name in of_device if args.peer or name not in PEERS]
-    for size in args.size:
+    for size in [args.model.name] if args.model else args.size:
         for path in args.texts:
             with tempfile.TemporaryDirectory() as work:
-                measure(size, path, args.count or COUNTS[size], args, names, Path(work))
+                measure(size, path, args.count or COUNTS.get(size, 1000), args, names, Path(work))
 
 
 if __name__ == "__main__":

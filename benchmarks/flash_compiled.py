@@ -80,7 +80,7 @@ def compile_all(folder, args):
             loop = inner_loop(tool("nvdisasm", "-c"))
             scale = 32 * warps / (queries * keys)
             counts = [scale * sum(loop.values()), scale * sum(loop[name] for name in INTEGER_UNIT)]
-            name = path.stem.removeprefix("attention_with_dropout_").removesuffix("_kernel")
+            name = path.stem.removeprefix("attention_").removesuffix("_kernel")
             memory = f"{built.metadata.shared:,} | {registers} | {spilled}"
             print(f"| {name} | {capability} | {memory} | {counts[0]:.1f} | {counts[1]:.1f} |")
 

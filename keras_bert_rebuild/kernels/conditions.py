@@ -27,10 +27,10 @@ def takes_key_lengths(query, mask, causal, dropout):
 
 
 def takes_sequences(query, mask, causal, dropout):
-    """Rows with several sequences, if JAX's GPU kernel runs."""
-    from keras_bert_rebuild.kernels.jax_segments import has_flash_with_segments
+    """Rows with several sequences on a GPU on which the kernel has passed its trial."""
+    from keras_bert_rebuild.kernels.jax_flash_trial import has_flash
 
-    return not dropout and not causal and has_sequences(mask) and has_flash_with_segments(query)
+    return not dropout and not causal and has_sequences(mask) and has_flash(query)
 
 
 def takes_splash(query, mask, causal, dropout):
@@ -42,9 +42,9 @@ def takes_splash(query, mask, causal, dropout):
 
 def drops_in_flash(query, mask, causal, dropout):
     """Attention dropout on a GPU on which the kernel has passed its trial."""
-    from keras_bert_rebuild.kernels.jax_flash_trial import has_flash_with_dropout
+    from keras_bert_rebuild.kernels.jax_flash_trial import has_flash
 
-    return dropout > 0 and not causal and len(mask.shape) == 2 and has_flash_with_dropout(query)
+    return dropout > 0 and not causal and len(mask.shape) == 2 and has_flash(query)
 
 
 def drops_probabilities(query, mask, causal, dropout):
@@ -75,6 +75,25 @@ def is_linear(dense):
 def is_plain(dense):
     """Whether a `Dense` is just a product with its kernel plus its bias, not quantised and without adapters."""
     return dense.dtype_policy.quantization_mode is None and not dense.lora_enabled and is_linear(dense)
+
+
+def runs_on_cuda():
+    """Whether JAX computes on an NVIDIA GPU."""
+    from keras_bert_rebuild.kernels.jax_devices import is_on_cuda
+
+    return is_on_cuda()
+
+
+def is_plain_on_cuda(dense):
+    """A plain `Dense` on an NVIDIA GPU."""
+    return is_plain(dense) and runs_on_cuda()
+
+
+def normalizes_in_one_pass(x, axis):
+    """Layer normalisation of arrays that JAX's kernel for GPUs supports."""
+    from keras_bert_rebuild.kernels.jax_norm import has_norm_kernel
+
+    return has_norm_kernel(x, axis)
 
 
 def changes_in_place(weight_dtype, moment_dtype, averages):

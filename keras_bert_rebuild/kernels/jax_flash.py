@@ -1,4 +1,4 @@
-"""JAX on GPUs: attention with dropout as fused kernels, written in Pallas and compiled by Triton.
+"""JAX on GPUs: attention with dropout, and of sequences in packed rows, as fused kernels in Pallas, compiled by Triton.
 
 Each program processes one block of queries (or of keys) and loops over the blocks of keys (or of queries). Scores, probabilities
 and random bits exist only in its registers, and the backward pass recomputes them. The bits equal those of `jax_dropout.py`, so
@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
+from keras_bert_rebuild.kernels.jax_devices import over_devices
 from keras_bert_rebuild.kernels.jax_dropout import row_words
 from keras_bert_rebuild.kernels.jax_flash_kernels import Blocks, Settings, forward_kernel, key_kernel, query_kernel
-from keras_bert_rebuild.kernels.jax_segments import over_devices
 from keras_bert_rebuild.kernels.sequences import has_sequences
 
 # The smallest side of a matrix that the tensor cores multiply.
@@ -52,6 +52,20 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed, blocks=N
     return over_devices(attend)(query, key, value, *_numbers(mask, batch, length), *words)
 
 
+def attend_by_sequences(query, key, value, mask, blocks=None, interpret=False):
+    """`attention_with_dropout` without dropout, for rows that hold several sequences.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`.
+        mask: the sequence number of each token, int32 `(batch, length)`.
+        blocks, interpret: as there.
+    """
+    batch, length, heads, _ = query.shape
+    attend = functools.partial(attend_by_numbers, rate=0.0, blocks=blocks or blocks_for(query), interpret=interpret)
+    unused = jnp.zeros((batch, heads, length), "uint32")
+    return over_devices(attend)(query, key, value, *_numbers(mask, batch, length), unused, unused)
+
+
 def _numbers(mask, batch, length):
     """A number for each query and each key, int32; a query attends to the keys with the same number."""
     mask = jnp.broadcast_to(jnp.asarray(mask), (batch, mask.shape[1]))
@@ -69,7 +83,7 @@ def attend_by_numbers(query, key, value, of_queries, of_keys, *words, rate, bloc
     Args:
         query, key, value, rate, blocks, interpret: as for `attention_with_dropout`.
         of_queries, of_keys: numbers from 0, int32 `(batch, queries)` and `(batch, keys)`; every query needs a key.
-        words: the two words of each row that seed its random bits, uint32 `(batch, heads, queries)` each.
+        words: the two words of each row that seed its random bits, uint32 `(batch, heads, queries)` each; unused for a rate of 0.
     """
     (_, length, _, width), keys = query.shape, key.shape[1]
     blocks = blocks._replace(queries=min(blocks.queries, _power(length)), keys=min(blocks.keys, _power(keys)))
@@ -174,7 +188,7 @@ def _call(kernel, settings, grid, inputs, outputs, shapes):
         out_shape=shapes,
         compiler_params=triton.CompilerParams(num_warps=settings.blocks.warps, num_stages=settings.blocks.stages),
         interpret=settings.interpret,
-        name=f"attention_with_dropout_{kernel.__name__}",
+        name=f"attention_{kernel.__name__}",
     )
 
 

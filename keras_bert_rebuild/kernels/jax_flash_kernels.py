@@ -48,7 +48,7 @@ def forward_kernel(settings, query, key, value, of_queries, of_keys, first, seco
         scores = _scores(settings, queries, key[keys, :], numbers, of_keys[keys])
         higher = jnp.maximum(maximum, jnp.max(scores, axis=1))
         shrink, exponentials = jnp.exp2(maximum - higher), jnp.exp2(scores - higher[:, None])
-        dropped = jnp.where(_kept(settings, words, block), exponentials, 0.0).astype(value.dtype)
+        dropped = _dropped(_kept(settings, words, block), exponentials).astype(value.dtype)
         outputs = outputs * shrink[:, None] + _product(dropped, value[keys, :], 1, 0)
         return outputs, higher, total * shrink + jnp.sum(exponentials, axis=1)
 
@@ -98,9 +98,9 @@ def _gradients_of_block(settings, of_rows, of_columns, block):
     key, value, of_keys = of_columns
     probabilities = jnp.exp2(_scores(settings, query, key, of_queries, of_keys) - log_sum[:, None])
     keep = _kept(settings, words, block)
-    of_probabilities = jnp.where(keep, _product(upstream, value, 1, 1) * gain_of(settings.rate), 0.0)
+    of_probabilities = _dropped(keep, _product(upstream, value, 1, 1) * gain_of(settings.rate))
     of_scores = probabilities * (of_probabilities - mean[:, None])
-    return of_scores.astype(query.dtype), jnp.where(keep, probabilities, 0.0).astype(upstream.dtype)
+    return of_scores.astype(query.dtype), _dropped(keep, probabilities).astype(upstream.dtype)
 
 
 def _scores(settings, query, key, of_queries, of_keys):
@@ -108,8 +108,14 @@ def _scores(settings, query, key, of_queries, of_keys):
     return jnp.where(of_queries[:, None] == of_keys[None, :], scores, HIDDEN)
 
 
+def _dropped(keep, x):
+    return x if keep is None else jnp.where(keep, x, 0.0)
+
+
 def _kept(settings, words, block):
-    """Which probabilities of a block of keys are kept."""
+    """Which probabilities of a block of keys are kept; None for all."""
+    if not settings.rate:
+        return None
     size = settings.blocks.keys
     column = (block * size + lax.broadcasted_iota("int32", (1, size), 1)).astype("uint32")
     return kept_at([word[:, None] for word in words], column, settings.rate)

@@ -1,7 +1,8 @@
 """JAX only: a trial run of the kernels of `jax_flash.py` on the GPU of this process.
 
-The kernels were compiled for GPUs, but have not run on one yet. Therefore the first attention with dropout in a process computes
-an example, forward and backward, and compares it with the implementation that stores its scores, which is used if they differ.
+The kernels have run on an H100. What another GPU, driver or version of JAX makes of them is not known, so the first attention of a
+process that could use them computes an example, forward and backward, and compares it with the implementation that stores its
+scores; if they differ, other forms are used.
 """
 
 import functools
@@ -14,19 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from keras_bert_rebuild.kernels import jax_dropout
-from keras_bert_rebuild.kernels.jax_segments import is_split_by_batch
+from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_on_cuda, is_split_by_batch
 
-CAPABILITY = 8.0  # Ampere, the first with bfloat16 and TF32 matrix products
 DTYPES = ("bfloat16", "float16", "float32")
 WIDTHS = range(16, 129)
 # The maximum relative difference of the norms; if the two dropped different probabilities, it would be 0.4.
 TOLERANCE = 0.02
 
 
-def has_flash_with_dropout(query):
-    """Whether the kernel runs here for queries `(batch, length, heads, width)` of this dtype and width."""
-    device = jax.local_devices()[0]
-    if "cuda" not in device.client.platform_version or float(device.compute_capability) < CAPABILITY:
+def has_flash(query):
+    """Whether the kernels run here for queries `(batch, length, heads, width)` of this dtype and width."""
+    if not is_on_cuda(AMPERE):
         return False
     dtype, width = str(query.dtype), query.shape[-1]
     return dtype in DTYPES and width in WIDTHS and is_split_by_batch() and computes_rightly(dtype, width)
@@ -39,7 +38,7 @@ def computes_rightly(dtype, width):
     with ThreadPoolExecutor(1) as thread:
         reason = thread.submit(_fault, dtype, width).result()
     if reason:
-        warnings.warn(f"attention with dropout stores its scores, since its kernel for this GPU {reason}.", stacklevel=2)
+        warnings.warn(f"attention does not use its own kernel for this GPU, since it {reason}.", stacklevel=2)
     return not reason
 
 

@@ -8,20 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_on_cuda
 from keras_bert_rebuild.kernels.sequences import visible_pairs
 from keras_bert_rebuild.kernels.traits import ALIGNMENT, aligned_array
 
 DTYPES = ("bfloat16", "float16")
-CAPABILITY = 8.0  # Ampere
 
 
 def has_fused_kernel(query):
     """Whether cuDNN's kernel runs here for queries `(batch, length, heads, width)` of this dtype and width."""
-    device = jax.devices()[0]
-    if "cuda" not in device.client.platform_version:
-        return False
     width = query.shape[-1]
-    return float(device.compute_capability) >= CAPABILITY and str(query.dtype) in DTYPES and width % 8 == 0 and width <= 128
+    return str(query.dtype) in DTYPES and width % 8 == 0 and width <= 128 and is_on_cuda(AMPERE)
 
 
 def attend_by_pairs(query, key, value, mask, implementation="cudnn"):

@@ -113,6 +113,19 @@ def in_one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if kernel is None else kernel(function)
 
 
+def layer_normalization(x: Any, gamma: Any, beta: Any, axis: Any, epsilon: float) -> Any:
+    """gamma · (x − mean) / √(variance + epsilon) + beta, for training, with moments in float32.
+
+    Args:
+        x: a tensor.
+        gamma, beta: scale and offset, in the shape of the axes.
+        axis: the axes of the moments, a number or a tuple.
+        epsilon: added to the variance.
+    """
+    kernel = choose("layer_normalization", x, axis)
+    return ops.layer_normalization(x, gamma, beta, axis, epsilon) if kernel is None else kernel(x, gamma, beta, axis, epsilon)
+
+
 def dense(layer: Any, x: Any) -> Any:
     """The output of a `keras.layers.Dense` for `(..., width)`."""
     kernel = choose("dense", layer)

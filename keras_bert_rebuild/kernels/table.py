@@ -36,6 +36,8 @@ class Kernel:
 # Environment variable that lists kernels to leave out, read when the first kernel of an operation is chosen.
 WITHOUT = "KERAS_BERT_WITHOUT_KERNELS"
 STEP = "A pretraining step beside transformers and KerasHub"
+ATTENTION_ON_GPU = "Attention on a GPU"
+STEP_ON_GPU = "Where a step on a GPU spends its time"
 WINDOWED = "Attention within a window"
 DROPOUT_ON_JAX = "Dropout on JAX"
 
@@ -53,7 +55,7 @@ TABLE = (
         "jax",
         "jax_flash.attention_with_dropout",
         "keeps scores, probabilities and random bits out of memory, which the other form writes and reads about six times",
-        "tests/kernels/test_jax_flash.py for the values; no GPU figure yet",
+        ATTENTION_ON_GPU,
         "CUDA, Ampere or later, one device or DataParallel; dropout; padding or sequences; heads of 16 to 128; a trial has passed",
         conditions.drops_in_flash,
     ),
@@ -78,9 +80,18 @@ TABLE = (
     Kernel(
         "attention",
         "jax",
+        "jax_flash.attend_by_sequences",
+        "skips the blocks of other sequences, where cuDNN reads a mask of all pairs; even with dropout it is faster than that",
+        ATTENTION_ON_GPU,
+        "CUDA, Ampere or later, one device or DataParallel; no dropout; sequences; heads of 16 to 128; a trial has passed",
+        conditions.takes_sequences,
+    ),
+    Kernel(
+        "attention",
+        "jax",
         "jax_kernels.attend_by_pairs",
         "cuDNN takes a mask of all pairs; given a mask of keys, Keras materialises and saves all scores",
-        "tests/kernels/test_jax_kernels.py for the values; no GPU figure yet",
+        ATTENTION_ON_GPU,
         "CUDA with cuDNN, Ampere or later; half precision; no dropout; even lengths; at most twice the hidden size, or pairs given",
         conditions.has_pairs_in_cudnn,
     ),
@@ -92,15 +103,6 @@ TABLE = (
         "tests/kernels/test_jax_kernels.py for the values; no GPU figure yet",
         "the same for padding in longer texts",
         conditions.takes_key_lengths,
-    ),
-    Kernel(
-        "attention",
-        "jax",
-        "jax_segments.attend_by_flash",
-        "takes sequence numbers, where a mask of all pairs would be larger than queries, keys and values",
-        "tests/kernels/test_jax_segments.py for the values; no GPU figure yet",
-        "one CUDA device, Ampere or later; no dropout; sequences in rows of a multiple of 128 tokens, unless cuDNN takes them",
-        conditions.takes_sequences,
     ),
     Kernel(
         "attention",
@@ -138,6 +140,31 @@ TABLE = (
         STEP,
     ),
     Kernel(
+        "in_one_kernel",
+        "jax",
+        "jax_dense.recomputed",
+        "XLA saves the tanh of gelu, another pass over the widest array of a block, and computes in half precision",
+        STEP_ON_GPU,
+        "CUDA",
+        conditions.runs_on_cuda,
+    ),
+    Kernel(
+        "layer_normalization",
+        "tensorflow",
+        "tensorflow_kernels.normalize",
+        "XLA computes in one pass over memory what the graph computes operation by operation",
+        STEP,
+    ),
+    Kernel(
+        "layer_normalization",
+        "jax",
+        "jax_norm.normalize",
+        "XLA reads the inputs three times forward, and once for each of three gradients",
+        STEP_ON_GPU,
+        "CUDA, Ampere or later, one device or DataParallel; the last axis, its width a multiple of 64",
+        conditions.normalizes_in_one_pass,
+    ),
+    Kernel(
         "activated_dense",
         "tensorflow",
         "tensorflow_kernels.activated_product",
@@ -154,6 +181,15 @@ TABLE = (
         STEP,
         "no activation, which may depend on the whole shape",
         conditions.is_linear,
+    ),
+    Kernel(
+        "dense",
+        "jax",
+        "jax_dense.product_with_bias",
+        "XLA sums the gradient of a bias over all tokens in half precision on a GPU",
+        STEP_ON_GPU,
+        "CUDA; a dense layer that is a plain product",
+        conditions.is_plain_on_cuda,
     ),
     Kernel(
         "clip_factor",

@@ -1,6 +1,5 @@
 """Keras's layers with what BERT needs in addition: masks, logits, epsilon, gradients, kernels."""
 
-import functools
 from typing import Any
 
 import keras
@@ -174,14 +173,8 @@ class LayerNormalization(Editable, keras.layers.LayerNormalization):
         if not training or self.gamma is None or self.beta is None or self.rms_scaling:
             return self.edited(super().call(inputs))
         axis = tuple(self.axis) if isinstance(self.axis, (list, tuple)) else self.axis
-        outputs = kernels.in_one_kernel(_normalize(axis, self.epsilon))(inputs, self.gamma.value, self.beta.value)
+        outputs = kernels.layer_normalization(inputs, self.gamma.value, self.beta.value, axis, self.epsilon)
         return self.edited(ops.cast(outputs, self.compute_dtype))
-
-
-@functools.cache
-def _normalize(axis, epsilon):
-    """The function of inputs, gamma and beta; cached, since each function object is compiled once."""
-    return lambda inputs, gamma, beta: ops.layer_normalization(inputs, gamma, beta, axis, epsilon)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")

@@ -84,19 +84,21 @@ class PositionEmbedding(keras.layers.Layer):
             regularizer=self.embeddings_regularizer,
             constraint=self.embeddings_constraint,
             name="embeddings",
+            autocast=False,
         )
         self.built = True
 
     def call(self, inputs, mask=None):
-        table = ops.cast(self.embeddings, self.compute_dtype)
         if self.mode == MODE_EXPAND:
             positions = ops.clip(ops.cast(inputs, "int32"), -self.input_dim, self.input_dim)
-            return look_up(table, positions + self.input_dim)
+            return ops.cast(look_up(self.embeddings, positions + self.input_dim), self.compute_dtype)
         self._check_length(inputs.shape[1])
         length = ops.shape(inputs)[1]
         if kernels.has_sequences(mask):
-            rows = look_up(table, kernels.positions_in_sequences(mask) + self.offset)
+            # Cast afterwards: in half precision the sum of the gradients of a row is slow on a GPU, and loses most of them.
+            rows = ops.cast(look_up(self.embeddings, kernels.positions_in_sequences(mask) + self.offset), self.compute_dtype)
             return inputs + rows if self.mode == MODE_ADD else ops.concatenate([inputs, rows], axis=-1)
+        table = ops.cast(self.embeddings, self.compute_dtype)
         # The reshape makes lengths known only at run time fail if they exceed the table, which would otherwise be broadcast.
         rows = ops.reshape(table[self.offset : self.offset + length], (length, self.output_dim))  # (P, D) → (L, D)
         if self.mode == MODE_ADD:

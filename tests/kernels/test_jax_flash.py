@@ -150,8 +150,8 @@ def test_it_lowers_to_triton_for_cuda(dtype, width, length):
     arguments = tensor, tensor, tensor, jax.ShapeDtypeStruct((2, length), "int32"), jax.ShapeDtypeStruct((2,), "uint32")
     unchecked = [jax.export.DisabledSafetyCheck.custom_call(name) for name in (target, "triton_kernel_call_ffi")]
     exported = jax.export.export(jax.jit(step), platforms=["cuda"], disabled_checks=unchecked)(*arguments)
-    assert set(re.findall(r"attention_with_dropout\w+", exported.mlir_module())) == {
-        f"attention_with_dropout_{of}_kernel" for of in ("forward", "query", "key")
+    assert set(re.findall(r"attention_\w+_kernel", exported.mlir_module())) == {
+        f"attention_{of}_kernel" for of in ("forward", "query", "key")
     }
     assert [aval.shape for aval in exported.out_avals] == [(), *3 * [tensor.shape]]
 
@@ -165,7 +165,7 @@ def test_a_training_step_on_packed_rows_has_three_kernels_a_block_and_no_scores(
     from keras_bert_rebuild.kernels import jax_flash_trial
 
     lowers_to_triton()
-    monkeypatch.setattr(jax_flash_trial, "has_flash_with_dropout", lambda query: True)
+    monkeypatch.setattr(jax_flash_trial, "has_flash", lambda query: True)
     keras.config.set_dtype_policy("mixed_bfloat16")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     model = build_model(BertConfig(vocab_size=50, max_position_embeddings=48, **sizes), ["mlm"], packed=True)
@@ -238,11 +238,11 @@ def test_what_the_kernel_does_not_take_has_the_plain_form(on_a_gpu, rng):
     assert dropped(rng)[0] == "jax_flash"
     assert dropped(rng, causal=True)[0] == "jax_dropout"
     assert dropped(rng, mask=PADDED[:, None, None])[0] == "jax_dropout"
-    assert jax_flash_trial.has_flash_with_dropout(np.zeros((1, 5, 2, 64), "float32"))
-    assert not jax_flash_trial.has_flash_with_dropout(np.zeros((1, 5, 2, 256), "float32"))
-    assert not jax_flash_trial.has_flash_with_dropout(np.zeros((1, 5, 2, 64), "float64"))
+    assert jax_flash_trial.has_flash(np.zeros((1, 5, 2, 64), "float32"))
+    assert not jax_flash_trial.has_flash(np.zeros((1, 5, 2, 256), "float32"))
+    assert not jax_flash_trial.has_flash(np.zeros((1, 5, 2, 64), "float64"))
     on_a_gpu.setattr("jax.device_count", lambda: 2)
-    assert not jax_flash_trial.has_flash_with_dropout(np.zeros((1, 5, 2, 64), "float32"))  # XLA would not split it
+    assert not jax_flash_trial.has_flash(np.zeros((1, 5, 2, 64), "float32"))  # XLA would not split it
 
 
 @pytest.mark.compiles_long
@@ -263,7 +263,7 @@ def test_a_kernel_that_fails_or_computes_something_else_is_not_used(on_a_gpu, rn
     for message, form in wrong.items():
         on_a_gpu.setattr(jax_flash, "attention_with_dropout", form)
         jax_flash_trial.computes_rightly.cache_clear()
-        with pytest.warns(UserWarning, match=f"stores its scores, since its kernel for this GPU {message}"):
+        with pytest.warns(UserWarning, match=f"does not use its own kernel for this GPU, since it {message}"):
             form, outputs = dropped(rng)
         assert form == "jax_dropout"
         assert np.isfinite(outputs).all()

@@ -1,4 +1,4 @@
-"""The Pallas kernels of JAX, interpreted: their values and gradients are those of the plain form."""
+"""Attention by segment ids in Pallas, interpreted: their values and gradients are those of the plain form."""
 
 import keras
 import numpy as np
@@ -74,19 +74,20 @@ def test_splash_is_finite_for_an_example_of_nothing_but_padding(rng):
 
 @pytest.mark.compiles_long
 def test_flash_for_gpus_is_the_plain_form(rng):
-    from keras_bert_rebuild.kernels.jax_segments import attend_by_flash
+    from keras_bert_rebuild.kernels.jax_flash import attend_by_sequences
 
-    compare(attend_by_flash, NUMBERS, rng)
+    compare(attend_by_sequences, NUMBERS, rng)
+    compare(attend_by_sequences, NUMBERS[:, 20:121], rng)
 
 
 def test_a_processor_has_neither_and_short_texts_are_not_padded(monkeypatch):
     import jax
 
-    from keras_bert_rebuild.kernels import jax_segments
+    from keras_bert_rebuild.kernels import jax_flash_trial, jax_segments
 
     query = np.zeros((1, LENGTH, 2, 64), "float32")
     assert not jax_segments.has_splash(query)
-    assert not jax_segments.has_flash_with_segments(query)
+    assert not jax_flash_trial.has_flash(query)
 
     class Tpu:
         platform = "tpu"

@@ -49,8 +49,11 @@ def in_one_kernel(rng, dtype, function=gelu):
     return lambda x: kernels.in_one_kernel(function)(x), [3 * rng.standard_normal((2, 6, 8))]
 
 
-def norm(x):
-    return ops.layer_normalization(x, ops.ones(8, x.dtype), ops.zeros(8, x.dtype), -1, 1e-12)
+def layer_normalization(rng, dtype, axis=-1):
+    """Over 64 numbers, with a scale and an offset."""
+    gamma, beta = (ops.convert_to_tensor(1 + 0.1 * rng.standard_normal(64), "float32") for _ in range(2))
+    arrays = [2 + rng.standard_normal((2, 6, 64))]
+    return lambda x: ops.cast(kernels.layer_normalization(x, gamma, beta, axis, 1e-12), x.dtype), arrays
 
 
 def layer(rng, dtype, use_bias=True, activation=None):
@@ -95,7 +98,8 @@ CASES = {
     ),
     "windowed_attention": (windowed_attention, {"a mask of keys": {}, "causal": {"causal": True}}),
     "dropout": (dropout, {"all numbers": {}, "rows": {"noise_shape": (None, 1, 8)}}),
-    "in_one_kernel": (in_one_kernel, {f.__name__: {"function": f} for f in (gelu, gelu_erf, quick_gelu, norm)}),
+    "in_one_kernel": (in_one_kernel, {f.__name__: {"function": f} for f in (gelu, gelu_erf, quick_gelu)}),
+    "layer_normalization": (layer_normalization, {"": {}, "an axis from the front": {"axis": (2,)}}),
     "dense": (dense, {"bias": {}, "no bias": {"use_bias": False}, "softmax": {"activation": "softmax"}}),
     "activated_dense": (activated_dense, {"bias": {}, "no bias": {"use_bias": False}, "activation": {"activation": "tanh"}}),
     "bounded_scan": (bounded_scan, {"": {}}),
@@ -129,17 +133,23 @@ def plain(monkeypatch):
 
 
 @pytest.fixture
-def cudnn_by_xla(monkeypatch):
-    """On JAX, the kernel of cuDNN with the arithmetic of XLA, which runs anywhere."""
+def gpu_kernels_anywhere(monkeypatch):
+    """On JAX, the kernels for GPUs: that of cuDNN with the arithmetic of XLA, that of Pallas interpreted."""
     if BACKEND == "jax":
-        from keras_bert_rebuild.kernels import jax_kernels
+        from keras_bert_rebuild.kernels import jax_devices, jax_kernels, jax_norm
 
+        monkeypatch.setattr(jax_devices, "is_on_cuda", lambda: True)
+        monkeypatch.setattr(jax_norm, "has_norm_kernel", lambda x, axis: True)
+        monkeypatch.setattr(jax_norm, "normalize", functools.partial(jax_norm.normalize, interpret=True))
         for name in ("attend_by_pairs", "attend_by_key_lengths"):
             monkeypatch.setattr(jax_kernels, name, functools.partial(getattr(jax_kernels, name), implementation="xla"))
         monkeypatch.setattr(jax_kernels, "has_fused_kernel", lambda query: True)
+    kernels.in_one_kernel.cache_clear()
+    yield
+    kernels.in_one_kernel.cache_clear()
 
 
-@pytest.mark.usefixtures("cudnn_by_xla")
+@pytest.mark.usefixtures("gpu_kernels_anywhere")
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize(("operation", "case"), EACH, ids=" ".join)
 def test_a_kernel_has_the_values_and_gradients_of_the_plain_form(operation, case, dtype, rng, plain):

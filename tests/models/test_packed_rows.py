@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild import add_lora, attention_maps, build_model, compile_model
 from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild.layers import PositionEmbedding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
 from keras_bert_rebuild.pretrained.vocabulary_surgery import resize_vocabulary
 from keras_bert_rebuild.training.lora import without_lora
@@ -168,3 +169,17 @@ def test_attention_of_packed_rows_is_not_shown(rng):
     inputs, _ = laid_out(tiny("bert"), sequences(rng, tiny("bert")), ROWS)
     with pytest.raises(ValueError, match=r"model must take one sequence per row; .* was built with packed=True"):
         attention_maps(model, [inputs[tensor.name] for tensor in model.inputs])
+
+
+def test_the_gradient_of_a_position_is_summed_in_float32():
+    """In bfloat16 a sum of equal numbers stops growing at 256 of them."""
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    inputs, numbers = keras.Input((16, 4)), keras.Input((16,), dtype="int32")
+    layer = PositionEmbedding(16, 4, mode="add")
+    outputs = layer(inputs, mask=numbers)
+    model = keras.Model([inputs, numbers], ops.sum(ops.cast(outputs, "float32"), axis=(1, 2))[:, None])
+    model.compile(keras.optimizers.SGD(1.0), lambda labels, outputs: outputs)
+    before = layer.get_weights()[0]
+    each_its_own = np.broadcast_to(np.arange(1, 17, dtype="int32"), (64, 16))  # all 1,024 tokens are first ones
+    model.train_on_batch([np.zeros((64, 16, 4), "float32"), each_its_own], np.zeros((64, 1)))
+    np.testing.assert_allclose(before - layer.get_weights()[0], 16 * (np.arange(16) == 0)[:, None] * np.ones(4), atol=1e-5)

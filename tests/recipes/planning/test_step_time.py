@@ -80,11 +80,14 @@ def test_a_given_utilisation_overrides_what_was_measured():
     assert made.derived_from == "the utilisation that was given"
 
 
-def test_wider_models_longer_texts_and_dropout_have_the_efficiencies_that_they_should():
-    def utilisation(model="base", seq_len=128, **options):
+def test_wider_models_are_more_efficient_and_longer_texts_and_dropout_take_longer():
+    def planned(model="base", seq_len=128, **options):
         config = {} if model == "base" else {"hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}
         config = BertConfig(**config, **options)
-        return plan(config, gpu="h100", batch_size=32768 // seq_len, seq_len=seq_len, dtype="mixed_bfloat16").utilisation
+        return plan(config, gpu="h100", batch_size=32768 // seq_len, seq_len=seq_len, dtype="mixed_bfloat16")
 
-    assert utilisation("large") > utilisation() > utilisation(seq_len=256) > utilisation(seq_len=512)
-    assert utilisation(**WITHOUT) > utilisation(attention_probs_dropout_prob=0.0) > utilisation()
+    assert planned("large").utilisation > planned().utilisation
+    without, hidden_only, everywhere = planned(**WITHOUT), planned(attention_probs_dropout_prob=0.0), planned()
+    assert without.utilisation > hidden_only.utilisation > everywhere.utilisation
+    seconds = [planned(seq_len=length).compute_seconds for length in (128, 256, 512)]
+    assert seconds == sorted(set(seconds))

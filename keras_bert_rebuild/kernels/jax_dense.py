@@ -1,0 +1,63 @@
+"""JAX on GPUs: activations and biases of dense layers, written so that XLA saves no array for them and sums in float32."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def recomputed(function):
+    """The same function of tensors with one result, computed in float32, that saves its inputs only.
+
+    XLA would save the most expensive intermediate result, such as the tanh of gelu, which is written to memory and read again. In
+    the backward pass the inputs are multiplied by a one that is known only once the upstream gradient is, so XLA must compute it
+    again; the inputs themselves are not copied.
+    """
+
+    def in_float32(*inputs):
+        found = function(*(x.astype(jnp.promote_types(x.dtype, "float32")) for x in inputs))
+        return found.astype(jnp.result_type(*inputs))
+
+    @jax.custom_vjp
+    def kernel(*inputs):
+        return in_float32(*inputs)
+
+    def backward(inputs, upstream):
+        one, upstream = lax.optimization_barrier((jnp.ones((), "float32"), upstream))
+        return jax.vjp(in_float32, *(x * one.astype(x.dtype) for x in inputs))[1](upstream)
+
+    kernel.defvjp(lambda *inputs: (in_float32(*inputs), inputs), backward)
+    return kernel
+
+
+def product_with_bias(dense, x):
+    """The output of a `Dense` for `(..., width)`, whose bias has a gradient summed in float32.
+
+    On a GPU XLA sums numbers of half precision in half precision: over the tokens of a batch most of each would be lost.
+    """
+    dtype = dense.compute_dtype
+    product = jnp.matmul(jnp.asarray(x, dtype), jnp.asarray(dense.kernel, dtype))
+    return product if dense.bias is None else _with_bias(product, jnp.asarray(dense.bias))
+
+
+@jax.custom_vjp
+def _with_bias(product, bias):
+    return product + bias.astype(product.dtype)
+
+
+def _bias_backward(bias, upstream):
+    numbers = _in_float32(upstream)
+    return upstream, jnp.sum(numbers, axis=tuple(range(upstream.ndim - 1))).astype(bias.dtype)
+
+
+def _in_float32(x):
+    """The numbers in float32, for bfloat16 by moving their bits.
+
+    XLA leaves out that the gradient was rounded before, sums the numbers before rounding, and for that writes the whole array in
+    float32, too.
+    """
+    if x.dtype != "bfloat16":
+        return x.astype(jnp.promote_types(x.dtype, "float32"))
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(x, "uint16").astype("uint32") << 16, "float32")
+
+
+_with_bias.defvjp(lambda product, bias: (_with_bias(product, bias), bias), _bias_backward)

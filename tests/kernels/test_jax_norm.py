@@ -1,0 +1,109 @@
+"""Layer normalisation in one pass for GPUs, interpreted: values and gradients of the definition in float64."""
+
+import functools
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+from helpers.other_process import finish, start
+from kernels.test_jax_flash import lowers_to_triton
+
+pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+
+EPSILON = 1e-5
+
+
+def by_definition(x, gamma, beta, upstream):
+    """Outputs and gradients in NumPy, in float64."""
+    x, gamma, beta, upstream = (np.asarray(array, "float64") for array in (x, gamma, beta, upstream))
+    deviation = np.sqrt(x.var(-1, keepdims=True) + EPSILON)
+    normal, weighted = (x - x.mean(-1, keepdims=True)) / deviation, upstream * gamma
+    along = (weighted * normal).mean(-1, keepdims=True)
+    of_x = (weighted - weighted.mean(-1, keepdims=True) - normal * along) / deviation
+    rows = tuple(range(x.ndim - 1))
+    return normal * gamma + beta, of_x, (upstream * normal).sum(rows), upstream.sum(rows)
+
+
+@functools.cache
+def compiled():
+    import jax
+
+    from keras_bert_rebuild.kernels import jax_norm
+
+    @jax.jit
+    def run(x, gamma, beta, upstream):
+        outputs, gradients = jax.vjp(lambda *arrays: jax_norm.normalize(*arrays, -1, EPSILON, interpret=True), x, gamma, beta)
+        return outputs, *gradients(upstream)
+
+    return run
+
+
+# The smallest part, several parts, a power of two, an odd number of rows, more rows than all programs of the backward pass take.
+@pytest.mark.parametrize("shape", [(2, 6, 64), (1, 5, 192), (3, 4, 128), (7, 64), (2, 1, 1, 320), (391, 4, 64)], ids=str)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-6), ("bfloat16", 4e-3), ("float16", 5e-4)])
+def test_values_and_gradients_are_those_of_the_definition(shape, dtype, tolerance, rng):
+    import jax.numpy as jnp
+
+    x, upstream = (jnp.asarray(3 + rng.standard_normal(shape), dtype) for _ in range(2))
+    gamma, beta = (jnp.asarray(rng.standard_normal(shape[-1]), "float32") for _ in range(2))
+    found, expected = compiled()(x, gamma, beta, upstream), by_definition(x, gamma, beta, upstream)
+    assert [array.dtype.name for array in found] == [dtype, dtype, "float32", "float32"]
+    for one, other in zip(found, expected, strict=True):
+        assert np.linalg.norm(np.asarray(one, "float64") - other) <= tolerance * np.linalg.norm(other)
+
+
+def test_what_it_does_not_take_has_the_plain_form(monkeypatch):
+    import jax
+
+    from keras_bert_rebuild.kernels.table import choose
+
+    def chosen(shape, axis=-1):
+        kernel = choose("layer_normalization", jax.ShapeDtypeStruct(shape, "bfloat16"), axis)
+        return kernel is not None
+
+    assert not chosen((2, 6, 64))  # a processor
+    gpu = type("Gpu", (), {"compute_capability": "8.0", "client": type("Client", (), {"platform_version": "cuda 12090"})})
+    monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
+    assert chosen((2, 6, 64))
+    assert chosen((2, 6, 768), axis=(2,))
+    assert not chosen((2, 6, 64), axis=1)
+    assert not chosen((2, 6, 96))
+    assert not chosen((2, 6, 16384))
+    assert not chosen((0, 6, 64))
+    monkeypatch.setattr(jax, "device_count", lambda: 2)
+    assert not chosen((2, 6, 64))
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    monkeypatch.setattr(gpu, "compute_capability", "7.0")
+    assert not chosen((2, 6, 64))
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("bfloat16", 768), ("float32", 1024)])
+def test_it_lowers_to_triton_for_cuda(dtype, width):
+    import jax
+
+    from keras_bert_rebuild.kernels import jax_norm
+
+    lowers_to_triton()
+
+    def step(*arrays):
+        return jax.grad(lambda *arrays: jax_norm.normalize(*arrays, -1, EPSILON).astype("float32").sum(), (0, 1, 2))(*arrays)
+
+    weight = jax.ShapeDtypeStruct((width,), "float32")
+    arguments = jax.ShapeDtypeStruct((2, 16, width), dtype), weight, weight
+    unchecked = [jax.export.DisabledSafetyCheck.custom_call(name) for name in ("__gpu$xla.gpu.triton", "triton_kernel_call_ffi")]
+    exported = jax.export.export(jax.jit(step), platforms=["cuda"], disabled_checks=unchecked)(*arguments)
+    assert set(re.findall(r"layer_norm_\w+", exported.mlir_module())) == {
+        "layer_norm_forward_kernel",
+        "layer_norm_backward_kernel",
+    }
+
+
+@pytest.mark.slow
+def test_two_devices_compute_their_rows_of_the_batch_and_add_their_gradients_of_the_weights():
+    code, out, err = finish(start("norm_over_devices.py", devices=2))
+    assert code == 0, err
+    found = json.loads(out.splitlines()[-1])
+    assert found["devices"] == 2
+    assert max(found["differences"]) < 1e-5
