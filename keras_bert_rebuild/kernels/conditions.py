@@ -67,14 +67,24 @@ def is_below_one(rate):
     return rate < 1
 
 
-def is_linear(dense):
-    """Whether a `Dense` has no activation."""
-    return dense.activation is keras.activations.linear
+def is_product(dense):
+    """Whether a `Dense` is a product with its kernel plus its bias: not quantised and without an activation."""
+    return dense.dtype_policy.quantization_mode is None and dense.activation is keras.activations.linear
 
 
 def is_plain(dense):
-    """Whether a `Dense` is just a product with its kernel plus its bias, not quantised and without adapters."""
-    return dense.dtype_policy.quantization_mode is None and not dense.lora_enabled and is_linear(dense)
+    """Whether the weights of such a product are all that the layer has, no adapters."""
+    return is_product(dense) and not dense.lora_enabled
+
+
+def is_half_product(dense):
+    """Whether such a product is computed in half precision."""
+    return is_product(dense) and is_half(dense.compute_dtype)
+
+
+def is_half(dtype):
+    """Whether a dtype is a half precision one."""
+    return dtype in ("bfloat16", "float16")
 
 
 def runs_on_cuda():
@@ -82,11 +92,6 @@ def runs_on_cuda():
     from keras_bert_rebuild.kernels.jax_devices import is_on_cuda
 
     return is_on_cuda()
-
-
-def is_plain_on_cuda(dense):
-    """A plain `Dense` on an NVIDIA GPU."""
-    return is_plain(dense) and runs_on_cuda()
 
 
 def normalizes_in_one_pass(x, axis):

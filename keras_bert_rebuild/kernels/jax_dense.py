@@ -1,4 +1,4 @@
-"""JAX on GPUs: activations and biases of dense layers, written so that XLA saves no array for them and sums in float32."""
+"""JAX: biases whose gradients are summed in float32, and activations that save no array on a GPU."""
 
 import jax
 import jax.numpy as jnp
@@ -30,23 +30,29 @@ def recomputed(function):
 
 
 def product_with_bias(dense, x):
-    """The output of a `Dense` for `(..., width)`, whose bias has a gradient summed in float32.
-
-    On a GPU XLA sums numbers of half precision in half precision: over the tokens of a batch most of each would be lost.
-    """
+    """The output of a `Dense` for `(..., width)`, whose bias has a gradient summed in float32."""
     dtype = dense.compute_dtype
     product = jnp.matmul(jnp.asarray(x, dtype), jnp.asarray(dense.kernel, dtype))
-    return product if dense.bias is None else _with_bias(product, jnp.asarray(dense.bias))
+    return product if dense.bias is None else add_bias(product, jnp.asarray(dense.bias))
 
 
 @jax.custom_vjp
-def _with_bias(product, bias):
-    return product + bias.astype(product.dtype)
+def add_bias(x, bias):
+    """x + bias, whose bias has a gradient summed in float32.
+
+    XLA sums numbers of half precision in half precision on a GPU, and in two stages on a processor: over the tokens of a batch most
+    of each is lost.
+
+    Args:
+        x: `(..., *shape)`.
+        bias: `(*shape)`.
+    """
+    return x + bias.astype(x.dtype)
 
 
 def _bias_backward(bias, upstream):
     numbers = _in_float32(upstream)
-    return upstream, jnp.sum(numbers, axis=tuple(range(upstream.ndim - 1))).astype(bias.dtype)
+    return upstream, jnp.sum(numbers, axis=tuple(range(upstream.ndim - bias.ndim))).astype(bias.dtype)
 
 
 def _in_float32(x):
@@ -60,4 +66,4 @@ def _in_float32(x):
     return lax.bitcast_convert_type(lax.bitcast_convert_type(x, "uint16").astype("uint32") << 16, "float32")
 
 
-_with_bias.defvjp(lambda product, bias: (_with_bias(product, bias), bias), _bias_backward)
+add_bias.defvjp(lambda x, bias: (add_bias(x, bias), bias), _bias_backward)

@@ -126,10 +126,27 @@ def layer_normalization(x: Any, gamma: Any, beta: Any, axis: Any, epsilon: float
     return ops.layer_normalization(x, gamma, beta, axis, epsilon) if kernel is None else kernel(x, gamma, beta, axis, epsilon)
 
 
-def dense(layer: Any, x: Any) -> Any:
-    """The output of a `keras.layers.Dense` for `(..., width)`."""
+def dense(layer: Any, x: Any, call: Callable[[Any], Any] | None = None) -> Any:
+    """The output of a `keras.layers.Dense` for `(..., width)`; in half precision the gradient of its bias is summed in float32.
+
+    Args:
+        layer: the built layer.
+        x: a tensor.
+        call: the plain form; the layer if None.
+    """
     kernel = choose("dense", layer)
-    return layer(x) if kernel is None else kernel(layer, x)
+    return (call or layer)(x) if kernel is None else kernel(layer, x)
+
+
+def add_bias(x: Any, bias: Any) -> Any:
+    """x + bias in the dtype of `x`; in half precision the gradient of the bias is summed in float32.
+
+    Args:
+        x: `(..., *shape)`.
+        bias: `(*shape)`.
+    """
+    kernel = choose("add_bias", keras.backend.standardize_dtype(x.dtype))
+    return x + ops.cast(bias, x.dtype) if kernel is None else kernel(x, ops.convert_to_tensor(bias))
 
 
 def activated_dense(activation: Callable[[Any], Any], layer: Any, x: Any, dtype: str) -> Any:

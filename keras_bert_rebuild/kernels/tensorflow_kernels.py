@@ -12,6 +12,8 @@ from keras import ops
 from keras_bert_rebuild.kernels.sequences import visible_pairs
 
 compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
+# The dtype of sums of half precision.
+SUMMED = tf.float32
 
 
 def compiled(function):
@@ -44,8 +46,31 @@ def _norm_kernel(axis, epsilon):
 
 def product_of_rows(dense, x):
     """The output of a `Dense` for `(..., width)`, computed as a product of rows."""
-    rows = dense(ops.reshape(x, (-1, x.shape[-1])))
+    kernel, bias = (None if weight is None else ops.cast(weight, dense.compute_dtype) for weight in (dense.kernel, dense.bias))
+    rows = ops.reshape(ops.cast(x, kernel.dtype), (-1, x.shape[-1]))
+    if bias is None:
+        rows = tf.matmul(rows, kernel)
+    elif kernel.dtype.size < SUMMED.size:
+        rows = _product_with_bias(rows, kernel, bias)
+    else:
+        rows = tf.nn.bias_add(tf.matmul(rows, kernel), bias)
     return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
+
+
+@tf.custom_gradient
+def _product_with_bias(rows, kernel, bias):
+    """rows · kernel + bias, whose bias has a gradient summed in float32."""
+
+    def gradients(upstream):
+        return tf.matmul(upstream, kernel, transpose_b=True), tf.matmul(rows, upstream, transpose_a=True), _sum_of_rows(upstream)
+
+    return tf.nn.bias_add(tf.matmul(rows, kernel), bias), gradients
+
+
+@compile_by_xla
+def _sum_of_rows(x):
+    """The sum over the first axis; TensorFlow's gradient of a bias adds in half precision and loses most of each number."""
+    return tf.cast(tf.reduce_sum(tf.cast(x, SUMMED), 0), x.dtype)
 
 
 def activated_product(activation, x, kernel, bias=None):
@@ -63,15 +88,15 @@ def activated_product(activation, x, kernel, bias=None):
     forward, backward = _activation_kernels(activation)
 
     @tf.custom_gradient
-    def product(x, kernel):
+    def product(x, kernel, *bias):
         def gradients(upstream):
             activated, of_x = backward(x, tf.matmul(upstream, kernel, transpose_b=True))
-            return of_x, tf.matmul(activated, upstream, transpose_a=True)
+            return of_x, tf.matmul(activated, upstream, transpose_a=True), *(_sum_of_rows(upstream) for _ in bias)
 
-        return tf.matmul(forward(x), kernel), gradients
+        rows = tf.matmul(forward(x), kernel)
+        return tf.nn.bias_add(rows, *bias) if bias else rows, gradients
 
-    rows = product(tf.reshape(x, (-1, x.shape[-1])), kernel)
-    rows = rows if bias is None else tf.nn.bias_add(rows, bias)
+    rows = product(tf.reshape(x, (-1, x.shape[-1])), kernel, *(() if bias is None else (bias,)))
     return tf.reshape(rows, tf.concat([tf.shape(x)[:-1], tf.shape(kernel)[1:]], 0))
 
 

@@ -63,7 +63,7 @@ class Dense(keras.layers.Dense):
         self.output_activation = keras.activations.get(activation)
 
     def call(self, inputs, training=None, return_logits=False):
-        return self._finish(super().call(inputs), return_logits)
+        return self._finish(kernels.dense(self, inputs, super().call), return_logits)
 
     def quantized_call(self, inputs, training=None, return_logits=False):
         return self._finish(super().quantized_call(inputs), return_logits)

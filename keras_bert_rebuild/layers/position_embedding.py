@@ -98,12 +98,11 @@ class PositionEmbedding(keras.layers.Layer):
             # Cast afterwards: in half precision the sum of the gradients of a row is slow on a GPU, and loses most of them.
             rows = ops.cast(look_up(self.embeddings, kernels.positions_in_sequences(mask) + self.offset), self.compute_dtype)
             return inputs + rows if self.mode == MODE_ADD else ops.concatenate([inputs, rows], axis=-1)
-        table = ops.cast(self.embeddings, self.compute_dtype)
         # The reshape makes lengths known only at run time fail if they exceed the table, which would otherwise be broadcast.
-        rows = ops.reshape(table[self.offset : self.offset + length], (length, self.output_dim))  # (P, D) → (L, D)
+        rows = ops.reshape(self.embeddings[self.offset : self.offset + length], (length, self.output_dim))  # (P, D) → (L, D)
         if self.mode == MODE_ADD:
-            return inputs + rows
-        rows = ops.broadcast_to(rows[None], (ops.shape(inputs)[0], length, self.output_dim))
+            return kernels.add_bias(inputs, rows)
+        rows = ops.broadcast_to(ops.cast(rows, self.compute_dtype)[None], (ops.shape(inputs)[0], length, self.output_dim))
         return ops.concatenate([inputs, rows], axis=-1)
 
     def compute_mask(self, inputs, mask=None):

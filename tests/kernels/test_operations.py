@@ -7,7 +7,7 @@ from helpers.gradients import TOLERANCES, rounded, value_and_gradients
 from keras import ops
 
 from keras_bert_rebuild.kernels import in_one_kernel
-from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention
+from keras_bert_rebuild.layers import Dense, Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention, PositionEmbedding
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
 
 
@@ -64,6 +64,41 @@ def test_a_training_step_of_a_feed_forward_block_uses_the_gradients_of_the_formu
     assert kernel.shape == (8, 16)
     for change, gradient in zip(changes, expected, strict=True):
         np.testing.assert_allclose(change, gradient, rtol=1e-4, atol=1e-5)
+
+
+# With a bias, which every token of a batch adds its gradient to.
+BIASED = {
+    "feed-forward": lambda: FeedForward(16, activation=ACTIVATIONS["gelu"]),
+    "feed-forward, gated": lambda: FeedForward(16, activation=ACTIVATIONS["gelu"], gated=True),
+    "feed-forward, another activation": lambda: FeedForward(16, activation="relu"),
+    "attention": lambda: MultiHeadSelfAttention(2),
+    "dense": lambda: Dense(8, activation=None),
+    "positions": lambda: PositionEmbedding(64, 8, mode="add"),
+}
+
+
+@pytest.mark.parametrize("kind", BIASED)
+def test_in_half_precision_the_gradient_of_a_bias_is_that_of_float32(kind, rng):
+    """4,096 tokens whose gradients have a mean: a sum in bfloat16 stops growing at 256 of them."""
+    x, start, changes = rng.standard_normal((64, 64, 8)), None, {}
+    for policy in ("float32", "mixed_bfloat16"):
+        keras.config.set_dtype_policy(policy)
+        layer, inputs = BIASED[kind](), keras.Input((64, 8))
+        sums = ops.sum(ops.cast(layer(inputs), "float32"), axis=(1, 2))[:, None]
+        model = keras.Model(inputs, sums)
+        start = [rng.standard_normal(weight.shape) / 3 for weight in layer.weights] if start is None else start
+        layer.set_weights(start)
+        model.compile(keras.optimizers.SGD(1.0), lambda labels, outputs: outputs)
+        model.train_on_batch(x, np.zeros((64, 1)))
+        changes[policy] = {
+            weight.path.split("/", 1)[1]: one - weight.numpy() for weight, one in zip(layer.weights, start, strict=True)
+        }
+    exact, found = changes.values()
+    sums = [name for name in exact if "kernel" not in name]
+    assert sums
+    for name in sums:
+        # A bias of keys changes no probability: its gradient is 0 up to rounding.
+        np.testing.assert_allclose(found[name], exact[name], rtol=0.02, atol=0.02 * max(1, np.abs(exact[name]).max()))
 
 
 def test_the_variables_of_a_users_activation_are_trained(rng):

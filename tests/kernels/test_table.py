@@ -69,6 +69,10 @@ def dense(rng, dtype, **options):
     return lambda x: kernels.dense(made, x), [rng.standard_normal((2, 6, 8))]
 
 
+def add_bias(rng, dtype):
+    return kernels.add_bias, [rng.standard_normal((4, 6, 8)), rng.standard_normal((6, 8))]
+
+
 def activated_dense(rng, dtype, quantized=False, **options):
     made = layer(rng, dtype, **options)
     if quantized:
@@ -101,6 +105,7 @@ CASES = {
     "in_one_kernel": (in_one_kernel, {f.__name__: {"function": f} for f in (gelu, gelu_erf, quick_gelu)}),
     "layer_normalization": (layer_normalization, {"": {}, "an axis from the front": {"axis": (2,)}}),
     "dense": (dense, {"bias": {}, "no bias": {"use_bias": False}, "softmax": {"activation": "softmax"}}),
+    "add_bias": (add_bias, {"": {}}),
     "activated_dense": (activated_dense, {"bias": {}, "no bias": {"use_bias": False}, "activation": {"activation": "tanh"}}),
     "bounded_scan": (bounded_scan, {"": {}}),
 }
