@@ -18,7 +18,7 @@ BACKENDS = {
     "kernels.jax_devices": "jax",
     "kernels.jax_flash": "jax",
     "kernels.jax_flash_kernels": "jax",
-    "kernels.jax_flash_trial": "jax",
+    "kernels.jax_trials": "jax",
     "kernels.jax_norm": "jax",
     "kernels.jax_gradients": "jax",
     "kernels.jax_kernels": "jax",

@@ -28,7 +28,7 @@ def takes_key_lengths(query, mask, causal, dropout):
 
 def takes_sequences(query, mask, causal, dropout):
     """Rows with several sequences on a GPU on which the kernel has passed its trial."""
-    from keras_bert_rebuild.kernels.jax_flash_trial import has_flash
+    from keras_bert_rebuild.kernels.jax_trials import has_flash
 
     return not dropout and not causal and has_sequences(mask) and has_flash(query)
 
@@ -42,7 +42,7 @@ def takes_splash(query, mask, causal, dropout):
 
 def drops_in_flash(query, mask, causal, dropout):
     """Attention dropout on a GPU on which the kernel has passed its trial."""
-    from keras_bert_rebuild.kernels.jax_flash_trial import has_flash
+    from keras_bert_rebuild.kernels.jax_trials import has_flash
 
     return dropout > 0 and not causal and len(mask.shape) == 2 and has_flash(query)
 
@@ -96,9 +96,9 @@ def runs_on_cuda():
 
 def normalizes_in_one_pass(x, axis):
     """Layer normalisation of arrays that JAX's kernel for GPUs supports."""
-    from keras_bert_rebuild.kernels.jax_norm import has_norm_kernel
+    from keras_bert_rebuild.kernels.jax_trials import has_norm
 
-    return has_norm_kernel(x, axis)
+    return has_norm(x, axis)
 
 
 def changes_in_place(weight_dtype, moment_dtype, averages):

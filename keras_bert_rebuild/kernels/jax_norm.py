@@ -14,23 +14,11 @@ from jax import lax
 from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
-from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_on_cuda, is_split_by_batch, over_devices
+from keras_bert_rebuild.kernels.jax_devices import over_devices
 
-# Triton loads powers of two; a row is read in parts of its largest such divisor, which must not be too small.
-LEAST = 64
-WIDEST = 8192
 # Numbers that a program holds of an array, and programs of the backward pass: about three for each multiprocessor of an H100.
 NUMBERS, PROGRAMS = 4096, 384
 WARPS = 4
-
-
-def has_norm_kernel(x, axis):
-    """Whether the kernel runs here for arrays like this one: on CUDA, over the last axis, with a width that has a large divisor."""
-    if not is_on_cuda(AMPERE):
-        return False
-    width = x.shape[-1]
-    last = axis in (-1, (-1,), len(x.shape) - 1, (len(x.shape) - 1,))
-    return last and width <= WIDEST and _part(width) >= LEAST and math.prod(x.shape[:-1]) > 0 and is_split_by_batch()
 
 
 class Settings(NamedTuple):
@@ -150,7 +138,7 @@ def backward_kernel(settings, x, upstream, gamma, mean, inverse, of_x, of_gamma,
 
 
 def _part(width):
-    """The largest power of two that divides a width."""
+    """The largest power of two that divides a width, since Triton loads powers of two."""
     return width & -width
 
 

@@ -161,7 +161,7 @@ TABLE = (
         "jax_norm.normalize",
         "XLA reads the inputs three times forward, and once for each of three gradients",
         STEP_ON_GPU,
-        "CUDA, Ampere or later, one device or DataParallel; the last axis, its width a multiple of 64",
+        "CUDA, Ampere or later, one device or DataParallel; the last axis, its width a multiple of 64; a trial has passed",
         conditions.normalizes_in_one_pass,
     ),
     Kernel(

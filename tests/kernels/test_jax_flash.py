@@ -162,10 +162,10 @@ def test_a_training_step_on_packed_rows_has_three_kernels_a_block_and_no_scores(
     import jax
 
     from keras_bert_rebuild import AdamW, BertConfig, build_model, compile_model
-    from keras_bert_rebuild.kernels import jax_flash_trial
+    from keras_bert_rebuild.kernels import jax_trials
 
     lowers_to_triton()
-    monkeypatch.setattr(jax_flash_trial, "has_flash", lambda query: True)
+    monkeypatch.setattr(jax_trials, "has_flash", lambda query: True)
     keras.config.set_dtype_policy("mixed_bfloat16")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     model = build_model(BertConfig(vocab_size=50, max_position_embeddings=48, **sizes), ["mlm"], packed=True)
@@ -194,7 +194,7 @@ def on_a_gpu(monkeypatch):
     """The processor is a GPU in the eyes of the condition, and interprets the kernel."""
     import jax
 
-    from keras_bert_rebuild.kernels import jax_flash, jax_flash_trial
+    from keras_bert_rebuild.kernels import jax_flash, jax_trials
 
     class Gpu:
         compute_capability = "9.0"
@@ -204,9 +204,9 @@ def on_a_gpu(monkeypatch):
 
     monkeypatch.setattr(jax, "local_devices", lambda *arguments, **options: [Gpu()])
     monkeypatch.setattr(jax_flash, "attention_with_dropout", functools.partial(jax_flash.attention_with_dropout, interpret=True))
-    jax_flash_trial.computes_rightly.cache_clear()
+    jax_trials.flash_is_right.cache_clear()
     yield monkeypatch
-    jax_flash_trial.computes_rightly.cache_clear()
+    jax_trials.flash_is_right.cache_clear()
 
 
 def dropped(rng, mask=PACKED, causal=False):
@@ -232,22 +232,22 @@ def test_a_gpu_has_it_at_the_seam_once_a_trial_has_passed_with_the_numbers_of_th
 
 
 def test_what_the_kernel_does_not_take_has_the_plain_form(on_a_gpu, rng):
-    from keras_bert_rebuild.kernels import jax_flash_trial
+    from keras_bert_rebuild.kernels import jax_trials
 
-    on_a_gpu.setattr(jax_flash_trial, "_fault", lambda dtype, width: None)
+    on_a_gpu.setattr(jax_trials, "_fault", lambda *arguments: None)
     assert dropped(rng)[0] == "jax_flash"
     assert dropped(rng, causal=True)[0] == "jax_dropout"
     assert dropped(rng, mask=PADDED[:, None, None])[0] == "jax_dropout"
-    assert jax_flash_trial.has_flash(np.zeros((1, 5, 2, 64), "float32"))
-    assert not jax_flash_trial.has_flash(np.zeros((1, 5, 2, 256), "float32"))
-    assert not jax_flash_trial.has_flash(np.zeros((1, 5, 2, 64), "float64"))
+    assert jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float32"))
+    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 256), "float32"))
+    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float64"))
     on_a_gpu.setattr("jax.device_count", lambda: 2)
-    assert not jax_flash_trial.has_flash(np.zeros((1, 5, 2, 64), "float32"))  # XLA would not split it
+    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float32"))  # XLA would not split it
 
 
 @pytest.mark.compiles_long
 def test_a_kernel_that_fails_or_computes_something_else_is_not_used(on_a_gpu, rng):
-    from keras_bert_rebuild.kernels import jax_flash, jax_flash_trial
+    from keras_bert_rebuild.kernels import jax_flash, jax_trials
 
     def raises(*arguments):
         raise RuntimeError("ptxas: out of\nregisters")
@@ -262,7 +262,7 @@ def test_a_kernel_that_fails_or_computes_something_else_is_not_used(on_a_gpu, rn
     }
     for message, form in wrong.items():
         on_a_gpu.setattr(jax_flash, "attention_with_dropout", form)
-        jax_flash_trial.computes_rightly.cache_clear()
+        jax_trials.flash_is_right.cache_clear()
         with pytest.warns(UserWarning, match=f"does not use its own kernel for this GPU, since it {message}"):
             form, outputs = dropped(rng)
         assert form == "jax_dropout"

@@ -57,12 +57,15 @@ def test_values_and_gradients_are_those_of_the_definition(shape, dtype, toleranc
 def test_what_it_does_not_take_has_the_plain_form(monkeypatch):
     import jax
 
+    from keras_bert_rebuild.kernels import jax_norm, jax_trials
     from keras_bert_rebuild.kernels.table import choose
 
     def chosen(shape, axis=-1):
         kernel = choose("layer_normalization", jax.ShapeDtypeStruct(shape, "bfloat16"), axis)
         return kernel is not None
 
+    monkeypatch.setattr(jax_norm, "normalize", functools.partial(jax_norm.normalize, interpret=True))
+    jax_trials.norm_is_right.cache_clear()
     assert not chosen((2, 6, 64))  # a processor
     gpu = type("Gpu", (), {"compute_capability": "8.0", "client": type("Client", (), {"platform_version": "cuda 12090"})})
     monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
@@ -77,6 +80,26 @@ def test_what_it_does_not_take_has_the_plain_form(monkeypatch):
     monkeypatch.setattr(jax, "device_count", lambda: 1)
     monkeypatch.setattr(gpu, "compute_capability", "7.0")
     assert not chosen((2, 6, 64))
+    jax_trials.norm_is_right.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda outputs: outputs * np.nan, "computed outputs that differ by nan"),
+        (lambda outputs: outputs * 1.03, r"computed outputs that differ by 0\.03"),
+        (lambda outputs: outputs.reshape(0), r"failed: \w+: "),
+    ],
+)
+def test_a_kernel_that_is_wrong_on_this_gpu_is_not_used(wrong, message, monkeypatch):
+    from keras_bert_rebuild.kernels import jax_norm, jax_trials
+
+    right = jax_norm.normalize
+    monkeypatch.setattr(jax_norm, "normalize", lambda *arguments: wrong(right(*arguments, interpret=True)))
+    jax_trials.norm_is_right.cache_clear()
+    with pytest.warns(UserWarning, match=f"layer normalisation does not use its own kernel for this GPU, since it {message}"):
+        assert not jax_trials.norm_is_right("float32", 64)
+    jax_trials.norm_is_right.cache_clear()
 
 
 @pytest.mark.parametrize(("dtype", "width"), [("bfloat16", 768), ("float32", 1024)])

@@ -83,11 +83,11 @@ def test_flash_for_gpus_is_the_plain_form(rng):
 def test_a_processor_has_neither_and_short_texts_are_not_padded(monkeypatch):
     import jax
 
-    from keras_bert_rebuild.kernels import jax_flash_trial, jax_segments
+    from keras_bert_rebuild.kernels import jax_segments, jax_trials
 
     query = np.zeros((1, LENGTH, 2, 64), "float32")
     assert not jax_segments.has_splash(query)
-    assert not jax_flash_trial.has_flash(query)
+    assert not jax_trials.has_flash(query)
 
     class Tpu:
         platform = "tpu"

@@ -141,10 +141,10 @@ def plain(monkeypatch):
 def gpu_kernels_anywhere(monkeypatch):
     """On JAX, the kernels for GPUs: that of cuDNN with the arithmetic of XLA, that of Pallas interpreted."""
     if BACKEND == "jax":
-        from keras_bert_rebuild.kernels import jax_devices, jax_kernels, jax_norm
+        from keras_bert_rebuild.kernels import jax_devices, jax_kernels, jax_norm, jax_trials
 
         monkeypatch.setattr(jax_devices, "is_on_cuda", lambda: True)
-        monkeypatch.setattr(jax_norm, "has_norm_kernel", lambda x, axis: True)
+        monkeypatch.setattr(jax_trials, "has_norm", lambda x, axis: True)
         monkeypatch.setattr(jax_norm, "normalize", functools.partial(jax_norm.normalize, interpret=True))
         for name in ("attend_by_pairs", "attend_by_key_lengths"):
             monkeypatch.setattr(jax_kernels, name, functools.partial(getattr(jax_kernels, name), implementation="xla"))

@@ -58,7 +58,7 @@ BACKEND_FILES = {
     "kernels/jax_devices.py",
     "kernels/jax_flash.py",
     "kernels/jax_flash_kernels.py",
-    "kernels/jax_flash_trial.py",
+    "kernels/jax_trials.py",
     "kernels/jax_norm.py",
     "kernels/jax_gradients.py",
     "kernels/jax_kernels.py",

@@ -1,0 +1,107 @@
+"""JAX on GPUs: where the kernels in Pallas run, and a trial run of each on the GPU of this process.
+
+They have run on an H100. What another GPU, driver or version of JAX makes of them is not known, so the first operation of a process
+that could use a kernel computes an example, forward and backward, and compares it with another form, which is used if they differ.
+"""
+
+import functools
+import importlib
+import math
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_on_cuda, is_split_by_batch
+
+DTYPES = ("bfloat16", "float16", "float32")
+WIDTHS = range(16, 129)
+# Of the largest power of two that divides the width of a row, which is loaded at a time, and of the width.
+LEAST_PART, WIDEST = 64, 8192
+# The maximum relative difference of the norms; if two forms of attention dropped different probabilities, it would be 0.4.
+TOLERANCE = 0.02
+
+
+def has_flash(query):
+    """Whether the kernels of `jax_flash.py` run here for queries `(batch, length, heads, width)` of this dtype and width."""
+    dtype, width = str(query.dtype), query.shape[-1]
+    takes = dtype in DTYPES and width in WIDTHS
+    return takes and is_on_cuda(AMPERE) and is_split_by_batch() and flash_is_right(dtype, width)
+
+
+def has_norm(x, axis):
+    """Whether the kernel of `jax_norm.py` runs here for arrays like this one, normalised over the last axis."""
+    dtype, width = str(x.dtype), x.shape[-1]
+    last = axis in (-1, (-1,), len(x.shape) - 1, (len(x.shape) - 1,))
+    takes = dtype in DTYPES and last and width <= WIDEST and width & -width >= LEAST_PART and math.prod(x.shape[:-1]) > 0
+    return takes and is_on_cuda(AMPERE) and is_split_by_batch() and norm_is_right(dtype, width)
+
+
+@functools.cache
+def flash_is_right(dtype, width):
+    """Whether the kernels of attention compute the right values and gradients."""
+    return _computes_rightly(
+        "attention", "QKV", lambda: _attention("jax_flash", dtype, width), lambda: _attention("jax_dropout", dtype, width)
+    )
+
+
+@functools.cache
+def norm_is_right(dtype, width):
+    """Whether the kernel of layer normalisation computes the right values and gradients."""
+    names = "inputs", "gamma", "beta"
+    return _computes_rightly("layer normalisation", names, lambda: _norm(dtype, width, True), lambda: _norm(dtype, width, False))
+
+
+def _computes_rightly(subject, names, kernel, plain):
+    """Whether two functions compute the same outputs and gradients, of the names; if not, a warning says so."""
+    # In another thread, because this one is tracing a step and cannot compute anything.
+    with ThreadPoolExecutor(1) as thread:
+        reason = thread.submit(_fault, names, kernel, plain).result()
+    if reason:
+        warnings.warn(f"{subject} does not use its own kernel for this GPU, since it {reason}.", stacklevel=2)
+    return not reason
+
+
+def _fault(names, kernel, plain):
+    """A phrase that says what is wrong with a kernel; None if nothing is."""
+    try:
+        found, expected = kernel(), plain()
+    except Exception as error:  # of a compiler, a driver or a JAX without this module
+        return f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    for name, one, other in zip(("outputs", *names), found, expected, strict=True):
+        difference = np.linalg.norm(one - other) / np.linalg.norm(other)
+        if not difference <= TOLERANCE:
+            return f"computed {name if name == 'outputs' else f'gradients of {name}'} that differ by {difference:.2g} of their norm"
+    return None
+
+
+def _attention(module, dtype, width):
+    """Outputs and gradients, as float32, for two rows of 150 tokens with padding, two sequences and partial blocks."""
+    form = importlib.import_module(f"keras_bert_rebuild.kernels.{module}")
+    rng = np.random.default_rng(0)
+    mask = np.stack([np.repeat([1, 71, 0], [70, 60, 20]), np.ones(150, int)]).astype("int32")
+    tensors = [jnp.asarray(rng.standard_normal((2, 150, 2, width)), dtype) for _ in range(4)]
+    seed = np.array([3, 1], "uint32")
+    return _both_passes(lambda *tensors: form.attention_with_dropout(*tensors, mask, False, 0.1, seed), *tensors)
+
+
+def _norm(dtype, width, by_kernel):
+    """Outputs and gradients, as float32, of 35 rows, an odd number."""
+    rng = np.random.default_rng(0)
+    x, upstream = (jnp.asarray(2 + rng.standard_normal((5, 7, width)), dtype) for _ in range(2))
+    weights = [jnp.asarray(1 + rng.standard_normal(width), "float32") for _ in range(2)]
+    norm = importlib.import_module("keras_bert_rebuild.kernels.jax_norm").normalize if by_kernel else ops.layer_normalization
+    return _both_passes(lambda *arrays: norm(*arrays, -1, 1e-12).astype(dtype), x, *weights, upstream)
+
+
+def _both_passes(function, *arrays):
+    """The outputs and the gradients of the inputs, of which the upstream gradient is the last array."""
+
+    def run(*arrays):
+        outputs, gradients = jax.vjp(function, *arrays[:-1])
+        return outputs, *gradients(arrays[-1])
+
+    return [np.asarray(array, "float32") for array in jax.jit(run)(*arrays)]
