@@ -20,7 +20,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild import AdamW, BertConfig, build_model, compile_model
-from keras_bert_rebuild.kernels import operations, table
+from keras_bert_rebuild.kernels import choice, operations
 from keras_bert_rebuild.kernels.jax_dropout import drop
 
 RATE = 0.1
@@ -67,7 +67,7 @@ def bits(shape, dtype):
 def compiled_step(arguments, without):
     """The compiled step, its state and its batch; without the kernels of some operations."""
     choose = operations.choose
-    operations.choose = lambda operation, *others: None if operation in without else table.choose(operation, *others)
+    operations.choose = lambda operation, *others: None if operation in without else choice.choose(operation, *others)
     keras.utils.set_random_seed(0)
     model = build_model(BertConfig(num_hidden_layers=arguments.layers), ["mlm", "nsp"])
     optimizer = AdamW(1e-4)

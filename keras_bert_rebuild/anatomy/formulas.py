@@ -24,7 +24,7 @@ LETTERS = (
     ("M", "how often each of these keys is read"),
 )
 
-# Texts longer than this many windows are computed in bands; equal to `kernels.table.WINDOWS`, which a test checks.
+# Texts longer than this many windows are computed in bands; equal to `kernels.conditions.WINDOWS`, which a test checks.
 WINDOWS = 8
 
 # The width of a head, the only factor that is neither a letter nor a number.

@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.files.regular import check_regular
-from keras_bert_rebuild.kernels.table import choose
+from keras_bert_rebuild.kernels.choice import choose
 from keras_bert_rebuild.kernels.traits import aligned_array
 
 

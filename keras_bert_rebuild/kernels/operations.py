@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_bert_rebuild.kernels.choice import choose
 from keras_bert_rebuild.kernels.sequences import visible_pairs
-from keras_bert_rebuild.kernels.table import choose
 
 
 def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None) -> Any:

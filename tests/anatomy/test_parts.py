@@ -11,7 +11,8 @@ from keras_bert_rebuild.anatomy.heads import HEADS
 from keras_bert_rebuild.anatomy.part import Weight, formula_of
 from keras_bert_rebuild.anatomy.parts import ATTENTION, adapted_patterns, every_part, num_params, parts_of, weights_of
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
-from keras_bert_rebuild.kernels.table import WINDOWS, choose
+from keras_bert_rebuild.kernels.choice import choose
+from keras_bert_rebuild.kernels.conditions import WINDOWS
 
 ROWS = [part for part in every_part() if part.weights]
 

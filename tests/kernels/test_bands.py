@@ -12,8 +12,9 @@ from keras import ops
 
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.kernels.bands import attend_in_bands
+from keras_bert_rebuild.kernels.choice import choose
+from keras_bert_rebuild.kernels.conditions import WINDOWS
 from keras_bert_rebuild.kernels.operations import within_window
-from keras_bert_rebuild.kernels.table import WINDOWS, choose
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
 BACKEND = keras.config.backend()

@@ -214,7 +214,7 @@ def dropped(rng, mask=PACKED, causal=False):
     import jax
 
     from keras_bert_rebuild import kernels
-    from keras_bert_rebuild.kernels.table import choose
+    from keras_bert_rebuild.kernels.choice import choose
 
     tensors, seeds = normal(rng, (2, 70, 1, 16))[:3], keras.random.SeedGenerator(3)
     form = choose("attention", tensors[0], mask, causal, 0.1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.small import compiled, small_batch, small_model
 
-from keras_bert_rebuild.kernels import table
+from keras_bert_rebuild.kernels import choice, table
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 
@@ -66,7 +66,7 @@ def test_a_training_step_is_the_same_without_a_branch(rng, monkeypatch, remat):
     monkeypatch.setattr(jax_kernels, "attend_by_pairs", attend)
     for has_kernel in (False, True):
         row = dataclasses.replace(PAIRS, applies=lambda *arguments, has_kernel=has_kernel: has_kernel)
-        monkeypatch.setattr(table, "_of_backend", lambda backend, operation, row=row: (row,) if operation == "attention" else ())
+        monkeypatch.setattr(choice, "_of_backend", lambda backend, operation, row=row: (row,) if operation == "attention" else ())
         model = compiled(small_model(transformer_num=1), max_predictions=4, remat=remat)
         model.set_weights(weights)
         steps.append((model.train_on_batch(x, y)[0], model.get_weights()))
@@ -94,7 +94,7 @@ def test_a_mask_of_pairs_is_made_for_even_lengths_where_it_is_smaller_than_the_k
 
     def chosen(length, mask="bool"):
         query = np.zeros((1, length, 2, 8), "float32")
-        kernel = table.choose("attention", query, np.ones((1, length), mask), False, 0.0)
+        kernel = choice.choose("attention", query, np.ones((1, length), mask), False, 0.0)
         return kernel and kernel.__name__
 
     assert [chosen(length) for length in (32, 33, 34)] == ["attend_by_pairs", "attend_by_key_lengths", "attend_by_key_lengths"]

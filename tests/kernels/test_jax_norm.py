@@ -58,7 +58,7 @@ def test_what_it_does_not_take_has_the_plain_form(monkeypatch):
     import jax
 
     from keras_bert_rebuild.kernels import jax_norm, jax_trials
-    from keras_bert_rebuild.kernels.table import choose
+    from keras_bert_rebuild.kernels.choice import choose
 
     def chosen(shape, axis=-1):
         kernel = choose("layer_normalization", jax.ShapeDtypeStruct(shape, "bfloat16"), axis)

@@ -13,7 +13,8 @@ from keras import ops
 
 from keras_bert_rebuild import AdamW, kernels
 from keras_bert_rebuild.kernels import operations
-from keras_bert_rebuild.kernels.table import TABLE, _of_backend, choose, switched_off
+from keras_bert_rebuild.kernels.choice import _of_backend, choose, switched_off
+from keras_bert_rebuild.kernels.table import TABLE
 from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention
 from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 

@@ -85,7 +85,7 @@ ASKS_FOR_BACKEND = {
     "kernels/device_settings.py": "sets what each backend calls otherwise",
     "kernels/asynchronous.py": "chooses how a prediction begins, and how a batch gets to an accelerator",
     "kernels/gradients.py": "chooses who differentiates",
-    "kernels/table.py": "chooses kernels",
+    "kernels/choice.py": "chooses kernels",
     "kernels/traits.py": "says what a backend is like",
     "training/distributed/distribution.py": "has the kinds of devices of each backend, and names it in errors",
     "training/distributed/hosts.py": "names it in an error",
