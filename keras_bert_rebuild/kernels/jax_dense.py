@@ -29,11 +29,12 @@ def recomputed(function):
     return kernel
 
 
-def product_with_bias(dense, x):
-    """The output of a `Dense` for `(..., width)`, whose bias has a gradient summed in float32."""
-    dtype = dense.compute_dtype
-    product = jnp.matmul(jnp.asarray(x, dtype), jnp.asarray(dense.kernel, dtype))
-    return product if dense.bias is None else add_bias(product, jnp.asarray(dense.bias))
+def product_with_bias(dense, x, call):
+    """The output of a `Dense` for `(..., width)`, whose bias has a gradient summed in float32; without a bias that of `call`."""
+    if dense.bias is None:
+        return call(x)
+    x, kernel = (jnp.asarray(tensor, dense.compute_dtype) for tensor in (x, dense.kernel))
+    return add_bias(jnp.matmul(x, kernel), jnp.asarray(dense.bias))
 
 
 @jax.custom_vjp

@@ -134,8 +134,8 @@ def dense(layer: Any, x: Any, call: Callable[[Any], Any] | None = None) -> Any:
         x: a tensor.
         call: the plain form; the layer if None.
     """
-    kernel = choose("dense", layer)
-    return (call or layer)(x) if kernel is None else kernel(layer, x)
+    kernel, call = choose("dense", layer), call or layer
+    return call(x) if kernel is None else kernel(layer, x, call)
 
 
 def add_bias(x: Any, bias: Any) -> Any:

@@ -9,11 +9,10 @@ import functools
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.kernels.conditions import is_half
 from keras_bert_rebuild.kernels.sequences import visible_pairs
 
 compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
-# The dtype of sums of half precision.
-SUMMED = tf.float32
 
 
 def compiled(function):
@@ -44,16 +43,13 @@ def _norm_kernel(axis, epsilon):
     return compiled(lambda x, gamma, beta: ops.layer_normalization(x, gamma, beta, axis, epsilon))
 
 
-def product_of_rows(dense, x):
-    """The output of a `Dense` for `(..., width)`, computed as a product of rows."""
-    kernel, bias = (None if weight is None else ops.cast(weight, dense.compute_dtype) for weight in (dense.kernel, dense.bias))
-    rows = ops.reshape(ops.cast(x, kernel.dtype), (-1, x.shape[-1]))
-    if bias is None:
-        rows = tf.matmul(rows, kernel)
-    elif kernel.dtype.size < SUMMED.size:
-        rows = _product_with_bias(rows, kernel, bias)
+def product_of_rows(dense, x, call):
+    """The output of a `Dense` for `(..., width)`, computed as a product of rows, by `call` unless that needs another gradient."""
+    rows = ops.reshape(x, (-1, x.shape[-1]))
+    if dense.bias is not None and is_half(dense.compute_dtype):
+        rows = _product_with_bias(*(ops.cast(tensor, dense.compute_dtype) for tensor in (rows, dense.kernel, dense.bias)))
     else:
-        rows = tf.nn.bias_add(tf.matmul(rows, kernel), bias)
+        rows = call(rows)
     return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
 
 
@@ -62,15 +58,19 @@ def _product_with_bias(rows, kernel, bias):
     """rows · kernel + bias, whose bias has a gradient summed in float32."""
 
     def gradients(upstream):
-        return tf.matmul(upstream, kernel, transpose_b=True), tf.matmul(rows, upstream, transpose_a=True), _sum_of_rows(upstream)
+        return tf.matmul(upstream, kernel, transpose_b=True), tf.matmul(rows, upstream, transpose_a=True), _bias_gradient(upstream)
 
     return tf.nn.bias_add(tf.matmul(rows, kernel), bias), gradients
 
 
+def _bias_gradient(upstream):
+    """The sum over the first axis, of half precision in float32, where TensorFlow loses most of each number."""
+    return _sum_in_float32(upstream) if is_half(upstream.dtype.name) else tf.raw_ops.BiasAddGrad(out_backprop=upstream)
+
+
 @compile_by_xla
-def _sum_of_rows(x):
-    """The sum over the first axis; TensorFlow's gradient of a bias adds in half precision and loses most of each number."""
-    return tf.cast(tf.reduce_sum(tf.cast(x, SUMMED), 0), x.dtype)
+def _sum_in_float32(x):
+    return tf.cast(tf.reduce_sum(tf.cast(x, "float32"), 0), x.dtype)
 
 
 def activated_product(activation, x, kernel, bias=None):
@@ -91,7 +91,7 @@ def activated_product(activation, x, kernel, bias=None):
     def product(x, kernel, *bias):
         def gradients(upstream):
             activated, of_x = backward(x, tf.matmul(upstream, kernel, transpose_b=True))
-            return of_x, tf.matmul(activated, upstream, transpose_a=True), *(_sum_of_rows(upstream) for _ in bias)
+            return of_x, tf.matmul(activated, upstream, transpose_a=True), *(_bias_gradient(upstream) for _ in bias)
 
         rows = tf.matmul(forward(x), kernel)
         return tf.nn.bias_add(rows, *bias) if bias else rows, gradients
