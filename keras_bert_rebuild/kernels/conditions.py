@@ -3,6 +3,7 @@
 import keras
 
 from keras_bert_rebuild.kernels.sequences import has_sequences
+from keras_bert_rebuild.kernels.traits import is_half
 
 
 def always(*arguments):
@@ -80,11 +81,6 @@ def is_plain(dense):
 def is_half_product(dense):
     """Whether such a product is computed in half precision."""
     return is_product(dense) and is_half(dense.compute_dtype)
-
-
-def is_half(dtype):
-    """Whether a dtype is a half precision one."""
-    return dtype in ("bfloat16", "float16")
 
 
 def runs_on_cuda():

@@ -9,8 +9,8 @@ import functools
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_rebuild.kernels.conditions import is_half
 from keras_bert_rebuild.kernels.sequences import visible_pairs
+from keras_bert_rebuild.kernels.traits import is_half
 
 compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
 

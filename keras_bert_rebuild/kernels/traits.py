@@ -54,6 +54,11 @@ def runs_on_accelerator() -> bool:
     return "cpu" not in str(kind).lower()
 
 
+def is_half(dtype: str) -> bool:
+    """Whether a dtype is a half precision one, in which backends lose most of a sum over many tokens."""
+    return dtype in ("bfloat16", "float16")
+
+
 def name_of_backend() -> str:
     """The backend for a reader: tensorflow, jax or torch."""
     return keras.config.backend()
