@@ -31,7 +31,7 @@ def takes_sequences(query, mask, causal, dropout):
     """Rows with several sequences on a GPU on which the kernel has passed its trial."""
     from keras_bert_rebuild.kernels.jax_trials import has_flash
 
-    return not dropout and not causal and has_sequences(mask) and has_flash(query)
+    return not dropout and not causal and has_sequences(mask) and has_flash(query, dropout)
 
 
 def takes_splash(query, mask, causal, dropout):
@@ -45,7 +45,7 @@ def drops_in_flash(query, mask, causal, dropout):
     """Attention dropout on a GPU on which the kernel has passed its trial."""
     from keras_bert_rebuild.kernels.jax_trials import has_flash
 
-    return dropout > 0 and not causal and len(mask.shape) == 2 and has_flash(query)
+    return dropout > 0 and not causal and len(mask.shape) == 2 and has_flash(query, dropout)
 
 
 def drops_probabilities(query, mask, causal, dropout):

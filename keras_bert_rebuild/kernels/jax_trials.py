@@ -15,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild.kernels import jax_dropout
 from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_on_cuda, is_split_by_batch
+from keras_bert_rebuild.kernels.sequences import visible_pairs
 
 DTYPES = ("bfloat16", "float16", "float32")
 WIDTHS = range(16, 129)
@@ -25,11 +27,11 @@ LEAST_PART, WIDEST = 64, 8192
 TOLERANCE = 0.02
 
 
-def has_flash(query):
+def has_flash(query, dropout):
     """Whether the kernels of `jax_flash.py` run here for queries `(batch, length, heads, width)` of this dtype and width."""
     dtype, width = str(query.dtype), query.shape[-1]
     takes = dtype in DTYPES and width in WIDTHS
-    return takes and is_on_cuda(AMPERE) and is_split_by_batch() and flash_is_right(dtype, width)
+    return takes and is_on_cuda(AMPERE) and is_split_by_batch() and flash_is_right(dtype, width, dropout > 0)
 
 
 def has_norm(x, axis):
@@ -41,11 +43,10 @@ def has_norm(x, axis):
 
 
 @functools.cache
-def flash_is_right(dtype, width):
-    """Whether the kernels of attention compute the right values and gradients."""
-    return _computes_rightly(
-        "attention", "QKV", lambda: _attention("jax_flash", dtype, width), lambda: _attention("jax_dropout", dtype, width)
-    )
+def flash_is_right(dtype, width, drops):
+    """Whether the kernels of attention, with or without dropout, compute the right values and gradients."""
+    forms = [functools.partial(_attention, by_kernel, dtype, width, drops) for by_kernel in (True, False)]
+    return _computes_rightly("attention", "QKV", *forms)
 
 
 @functools.cache
@@ -78,14 +79,18 @@ def _fault(names, kernel, plain):
     return None
 
 
-def _attention(module, dtype, width):
+def _attention(by_kernel, dtype, width, drops):
     """Outputs and gradients, as float32, for two rows of 150 tokens with padding, two sequences and partial blocks."""
-    form = importlib.import_module(f"keras_bert_rebuild.kernels.{module}")
+    flash = importlib.import_module("keras_bert_rebuild.kernels.jax_flash") if by_kernel else None
     rng = np.random.default_rng(0)
     mask = np.stack([np.repeat([1, 71, 0], [70, 60, 20]), np.ones(150, int)]).astype("int32")
     tensors = [jnp.asarray(rng.standard_normal((2, 150, 2, width)), dtype) for _ in range(4)]
-    seed = np.array([3, 1], "uint32")
-    return _both_passes(lambda *tensors: form.attention_with_dropout(*tensors, mask, False, 0.1, seed), *tensors)
+    if drops:
+        form, seed = (flash or jax_dropout).attention_with_dropout, np.array([3, 1], "uint32")
+        return _both_passes(lambda *tensors: form(*tensors, mask, False, 0.1, seed), *tensors)
+    if by_kernel:
+        return _both_passes(lambda *tensors: flash.attend_by_sequences(*tensors, mask), *tensors)
+    return _both_passes(lambda *tensors: ops.dot_product_attention(*tensors, mask=visible_pairs(mask)), *tensors)
 
 
 def _norm(dtype, width, by_kernel):

@@ -1,5 +1,6 @@
 """Attention with dropout in one kernel for GPUs, interpreted: the same function as the form that stores its scores."""
 
+import contextlib
 import functools
 import json
 import re
@@ -165,7 +166,7 @@ def test_a_training_step_on_packed_rows_has_three_kernels_a_block_and_no_scores(
     from keras_bert_rebuild.kernels import jax_trials
 
     lowers_to_triton()
-    monkeypatch.setattr(jax_trials, "has_flash", lambda query: True)
+    monkeypatch.setattr(jax_trials, "has_flash", lambda query, dropout: True)
     keras.config.set_dtype_policy("mixed_bfloat16")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     model = build_model(BertConfig(vocab_size=50, max_position_embeddings=48, **sizes), ["mlm"], packed=True)
@@ -238,11 +239,23 @@ def test_what_the_kernel_does_not_take_has_the_plain_form(on_a_gpu, rng):
     assert dropped(rng)[0] == "jax_flash"
     assert dropped(rng, causal=True)[0] == "jax_dropout"
     assert dropped(rng, mask=PADDED[:, None, None])[0] == "jax_dropout"
-    assert jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float32"))
-    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 256), "float32"))
-    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float64"))
+    assert jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float32"), 0.1)
+    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 256), "float32"), 0.1)
+    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float64"), 0.1)
     on_a_gpu.setattr("jax.device_count", lambda: 2)
-    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float32"))  # XLA would not split it
+    assert not jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float32"), 0.1)  # XLA would not split it
+
+
+def test_the_trial_of_rows_without_dropout_tells_a_right_kernel_from_one_that_ignores_sequences(monkeypatch):
+    from keras_bert_rebuild.kernels import jax_flash, jax_trials
+
+    right = functools.partial(jax_flash.attend_by_sequences, interpret=True)
+    for form, passes in ((right, True), (lambda *tensors: right(*tensors[:-1], np.ones_like(tensors[-1])), False)):
+        monkeypatch.setattr(jax_flash, "attend_by_sequences", form)
+        jax_trials.flash_is_right.cache_clear()
+        with contextlib.nullcontext() if passes else pytest.warns(UserWarning, match="computed outputs that differ"):
+            assert jax_trials.flash_is_right("float32", 16, False) is passes
+    jax_trials.flash_is_right.cache_clear()
 
 
 @pytest.mark.compiles_long

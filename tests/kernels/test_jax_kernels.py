@@ -99,7 +99,7 @@ def test_a_mask_of_pairs_is_made_for_even_lengths_where_it_is_smaller_than_the_k
 
     assert [chosen(length) for length in (32, 33, 34)] == ["attend_by_pairs", "attend_by_key_lengths", "attend_by_key_lengths"]
     assert chosen(32, "int32") == "attend_by_pairs"
-    monkeypatch.setattr(jax_trials, "has_flash", lambda query: True)
+    monkeypatch.setattr(jax_trials, "has_flash", lambda query, dropout: True)
     assert [chosen(32, mask) for mask in ("int32", "bool")] == ["attend_by_sequences", "attend_by_pairs"]
 
 

@@ -87,7 +87,7 @@ def test_a_processor_has_neither_and_short_texts_are_not_padded(monkeypatch):
 
     query = np.zeros((1, LENGTH, 2, 64), "float32")
     assert not jax_segments.has_splash(query)
-    assert not jax_trials.has_flash(query)
+    assert not jax_trials.has_flash(query, 0.1)
 
     class Tpu:
         platform = "tpu"
