@@ -10,8 +10,8 @@ Memory: python benchmarks/embed.py --memory FILE: 200,000 texts through `keras-b
 The goals, in texts per second: 20 times keras_bert's way; 1.2 times transformers in float32; 3 times in int8, where cosines to the
 float32 vectors have a mean of 0.995 and a minimum of 0.98. Memory at the end within 5 % of that after 10,000 texts.
 
-On a GPU ours on JAX and on torch, each with its defaults, are compared with transformers in sorted batches, of 256 texts and of
-16,384 tokens; the goal is 5 times transformers. The same contenders run on a processor with --only.
+On a GPU ours on JAX and on torch, each with its defaults, are compared with transformers in sorted batches, of 256 texts, of
+16,384 and of 65,536 tokens; the goal is 5 times transformers. The same contenders run on a processor with --only.
 
 Every contender is a separate process (`embed_worker.py`), which embeds the same texts in every round while the others wait:
 from strings to vectors, mean over tokens, length 1. MiniLM is a trained model; "base" has the shape of BERT-base and random

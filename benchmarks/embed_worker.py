@@ -22,6 +22,7 @@ TITLES = {
     "transformers_tokens": "transformers, float32, sorted, 4096 tokens",
     "transformers_256": "transformers, sorted, 256 texts",
     "transformers_16k": "transformers, sorted, 16,384 tokens",
+    "transformers_64k": "transformers, sorted, 65,536 tokens",
     "jax": "ours, JAX",
     "torch": "ours, torch",
     "tensorflow": "ours, TensorFlow, graph, float32",
@@ -30,9 +31,9 @@ TITLES = {
     "openvino_bf16": "ours, OpenVINO, bfloat16",
     "openvino_int8": "ours, OpenVINO, int8",
 }
-PEERS = ("transformers_32", "transformers_tokens", "transformers_256", "transformers_16k")
+PEERS = ("transformers_32", "transformers_tokens", "transformers_256", "transformers_16k", "transformers_64k")
 # Contenders on a device, where the dtype is an option and not in the title.
-ON_DEVICE = ("transformers_256", "transformers_16k", "jax", "torch")
+ON_DEVICE = ("transformers_256", "transformers_16k", "transformers_64k", "jax", "torch")
 # The backend of the others is TensorFlow.
 BACKENDS = {"jax": "jax", "torch": "torch"}
 
@@ -131,6 +132,7 @@ def openvino(work, folder, precision="f32"):
 LOAD = {
     "transformers_256": lambda work, *on: transformers_sorted(work, lambda order, ids: of_texts(order, ids, 256), *on),
     "transformers_16k": lambda work, *on: transformers_sorted(work, lambda order, ids: of_tokens(order, ids, 16384), *on),
+    "transformers_64k": lambda work, *on: transformers_sorted(work, lambda order, ids: of_tokens(order, ids, 65536), *on),
     "jax": lambda work, _, dtype: ours(work, dtype),
     "torch": lambda work, _, dtype: ours(work, dtype),
     "keras_bert": keras_bert,

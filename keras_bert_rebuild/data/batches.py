@@ -147,6 +147,8 @@ class Buckets:
             ValueError: a row is longer than the last length.
         """
         queues = {length: [] for length in self.lengths}
+        full = {length: self.rows(length) for length in self.lengths}
+        lengths = list(self.lengths)
         done, waiting, first = {}, 0, 0
         running = None  # indices of the rows that the device is computing, and their future results
 
@@ -160,7 +162,7 @@ class Buckets:
 
         def run(length):
             nonlocal running
-            room, batch = self.rows(length), []
+            room, batch = full[length], []
             for close in (each for each in reversed(self.lengths) if CLOSE * length <= each <= length):
                 taken = room - len(batch)
                 batch += queues[close][:taken]
@@ -172,13 +174,15 @@ class Buckets:
                 settle()
 
         for number, row in enumerate(rows):
-            if len(row[0]) > self.lengths[-1]:
-                raise ValueError(f"a text may have at most {self.lengths[-1]} tokens; text {number} has {len(row[0])}.")
-            length = least_length(self.lengths, len(row[0]))
+            size = len(row[0])
+            if size > lengths[-1]:
+                raise ValueError(f"a text may have at most {lengths[-1]} tokens; text {number} has {size}.")
+            length = lengths[bisect.bisect_left(lengths, size)]
             queues[length].append((number, row))
-            if len(queues[length]) == self.rows(length):
+            if len(queues[length]) == full[length]:
                 run(length)
-            while True:
+            # Most rows only join a queue: nothing is done, and nothing is due.
+            while first in done or number - first >= self.look_ahead or waiting >= WAITING_BYTES:
                 while first in done:
                     waiting -= done[first].nbytes
                     yield done.pop(first)
@@ -247,8 +251,8 @@ def padded(sequences, length, padding=0, dtype="int32"):
     """Sequences as rows of an array `(sequences, length, ...)`, padded with `padding`."""
     first = np.asarray(sequences[0])
     rows = np.full((len(sequences), length, *first.shape[1:]), padding, dtype)
-    for row, sequence in zip(rows, sequences, strict=True):
-        row[: len(sequence)] = sequence
+    sizes = np.fromiter(map(len, sequences), "int64", len(sequences))
+    rows[np.arange(length) < sizes[:, None]] = np.concatenate(sequences)
     return rows
 
 

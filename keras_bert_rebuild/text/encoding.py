@@ -189,7 +189,7 @@ def _source(flat, rows, side):
 
 def without_padding(encoding):
     """The encoding with a list of arrays per field, each row with its own length."""
-    lengths = encoding.mask.sum(1)
+    lengths = encoding.mask.sum(1).tolist()
     for name, value in vars(encoding).items():
         if name != "texts" and value is not None:
             setattr(encoding, name, [row[:length] for row, length in zip(value, lengths, strict=True)])
