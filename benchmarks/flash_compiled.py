@@ -1,6 +1,7 @@
 """What Triton makes of the kernels of `kernels/jax_flash.py` for a GPU that is not there: registers, memory, instructions.
 
 Command: KERAS_BACKEND=jax python benchmarks/flash_compiled.py --triton PYTHON [--dtype bfloat16] [--width 64] [--blocks 64x64x4x2]
+The same kernels on the parts of one product, as in `jax_flash_merged.py`: with --merged
 Needs: PYTHON is an interpreter with the package triton, whose compiler needs no GPU (python -m venv ...; pip install triton).
 Time: half a minute
 
@@ -31,18 +32,29 @@ def lower(folder, args):
     from jaxlib.mlir import ir
     from jaxlib.triton import dialect
 
-    from keras_bert_rebuild.kernels import jax_flash
+    from keras_bert_rebuild.kernels import jax_flash, jax_flash_blocks, jax_flash_merged
 
     def step(query, key, value, mask, seed):
-        blocks = jax_flash.Blocks(*args.blocks)
+        blocks = jax_flash_blocks.Blocks(*args.blocks)
 
         def loss(*tensors):
             return jax_flash.attention_with_dropout(*tensors, mask, False, 0.1, seed, blocks=blocks).astype("float32").sum()
 
         return jax.grad(loss, (0, 1, 2))(query, key, value)
 
-    tensor = jax.ShapeDtypeStruct((2, 512, 12, args.width), args.dtype)
-    arguments = tensor, tensor, tensor, jax.ShapeDtypeStruct((2, 512), "int32"), jax.ShapeDtypeStruct((2,), "uint32")
+    def merged_step(merged, mask, words):
+        options = {"rate": 0.1, "blocks": jax_flash_blocks.Blocks(*args.blocks), "interpret": False}
+
+        def loss(merged):
+            return jax_flash_merged.attend_in_blocks(merged, mask, mask, words, words, **options).astype("float32").sum()
+
+        return jax.grad(loss)(merged)
+
+    tensor, mask = jax.ShapeDtypeStruct((2, 512, 12, args.width), args.dtype), jax.ShapeDtypeStruct((2, 512), "int32")
+    arguments = tensor, tensor, tensor, mask, jax.ShapeDtypeStruct((2,), "uint32")
+    if args.merged:
+        merged = jax.ShapeDtypeStruct((2, 512, 3, 12, args.width), args.dtype)
+        step, arguments = merged_step, (merged, mask, jax.ShapeDtypeStruct((2, 12, 512), "uint32"))
     unchecked = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
     module = jax.export.export(jax.jit(step), platforms=["cuda"], disabled_checks=unchecked)(*arguments).mlir_module()
     for code, name in re.findall(r'ir = "((?:[^"\\]|\\.)*)", name = "(\w+)"', module):
@@ -107,6 +119,7 @@ def main():
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--blocks", type=lambda text: tuple(map(int, text.split("x"))), default=(64, 64, 4, 2))
     parser.add_argument("--capabilities", type=int, nargs="+", default=[80, 86, 90])
+    parser.add_argument("--merged", action="store_true", help="on the parts of one product")
     parser.add_argument("--compile", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.compile:

@@ -8,7 +8,7 @@ Also a part of benchmarks/gpu.py: python benchmarks/gpu.py --output FOLDER --onl
 For each shape, batch x length, of 12 heads of 64, dropout of 0.1, full rows and rows of several sequences: how far values and
 gradients of the kernel are from the other form's with the same seed, of the norm; and milliseconds of the forward pass and of it
 with the gradients, the best of twenty, forms in turn. "No dropout" is what runs in a model without it. Other --blocks (queries,
-keys, warps, stages) show whether those of `jax_flash.blocks_for` are well chosen. Exit code 1 if a difference is above 0.02.
+keys, warps, stages) show whether those of `jax_flash_blocks.blocks_for` are well chosen. Exit code 1 if a difference is above 0.02.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from keras_bert_rebuild.kernels import jax_dropout, jax_flash, operations
+from keras_bert_rebuild.kernels import jax_dropout, jax_flash, jax_flash_blocks, operations
 
 HEADS, WIDTH, RATE = 12, 64, 0.1
 
@@ -88,7 +88,7 @@ def main():
         "fused": flash,
     }
     for text in args.blocks:
-        forms[f"fused, {text}"] = functools.partial(flash, blocks=jax_flash.Blocks(*map(int, text.split("x"))))
+        forms[f"fused, {text}"] = functools.partial(flash, blocks=jax_flash_blocks.Blocks(*map(int, text.split("x"))))
     worst = 0.0
     for shape in args.shapes or ["256x128", "64x512"]:
         batch, length = map(int, shape.split("x"))

@@ -22,6 +22,9 @@ batch padded to its longest as its collator does; KerasHub padded to 128 as its 
 a window of 32 batches, whatever --rounds and --steps say, and its ratios are of their sums. With --packing the rounds are such
 quarters too, of about as many tokens on both sides, and the ratios are those of tokens per second.
 
+A round is one call of `fit` for ours and KerasHub, whose beginning and end are in its time; on a GPU, where a step takes less than
+they do, --passes 6 makes rounds of some dozens of steps for all.
+
 Columns: tokens do not include padding. The ceiling is the rate of a large matrix product, measured in every round; its fraction
 counts the operations that the step needs, with predictions at the masked positions only, whatever else a contender computes.
 Processor time is that of all threads. Memory is the highest resident set of the whole process, with imports, building and
@@ -103,9 +106,9 @@ class Worker:
         )
         self.started = self._answer()
 
-    def run(self, part):
-        """Train on the batches of a slice."""
-        return self.ask(f"run {part.start} {part.stop}")
+    def run(self, part, passes=1):
+        """Train on the batches of a slice, several times."""
+        return self.ask(f"run {part.start} {part.stop} {passes}")
 
     def ask(self, words):
         time.sleep(PAUSE)
@@ -224,10 +227,11 @@ def measure(args, workload, dtype, corpora, folder):
         for ours, theirs in zip(*parts, strict=True):
             ceilings.append(workers[next(iter(args.ours))].ask("ceiling")["flops"])
             for name, worker in workers.items():
-                answers[name].append(worker.run(ours if name in OURS else theirs))
+                answers[name].append(worker.run(ours if name in OURS else theirs, args.passes))
     finally:
         for worker in workers.values():
             worker.close()
+    parts = [of_side * args.passes for of_side in parts]
     works = [sum((work_of(made[part]) for part in of_side), Work()) for made, of_side in zip(batches, parts, strict=True)]
     steps = [sum(part.stop - part.start for part in of_side) for of_side in parts]
     return {titles[name]: (name, rounds) for name, rounds in answers.items()}, ceilings, works, steps
@@ -287,6 +291,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--steps", type=int, default=1, help="batches per round (1)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
+    parser.add_argument("--passes", type=int, default=1, help="how often a round goes through its batches (1)")
     parser.add_argument("--try-ways", action="store_true", help="try every way to run a contender and take the fastest")
     parser.add_argument("--group-peers", action="store_true", help="peers get batches of texts of about the same length")
     parser.add_argument("--packing", action="store_true", help="ours packs several texts into a row, and has no NSP head")

@@ -257,7 +257,7 @@ def main():
     answer(versions=versions)
     for words in map(str.split, sys.stdin):
         if words[0] == "run":
-            taken = timed(run, batches[int(words[1]) : int(words[2])])
+            taken = timed(run, batches[int(words[1]) : int(words[2])] * int(words[3]))
             answer(**taken, peak=peak_memory(job))
         elif words[0] == "ceiling":
             from keras_bert_rebuild.recipes.step_costs import matrix_ceiling

@@ -34,6 +34,15 @@ def takes_sequences(query, mask, causal, dropout):
     return not dropout and not causal and has_sequences(mask) and has_flash(query, dropout)
 
 
+def attends_to_products(denses, heads, mask, causal, dropout):
+    """Attention dropout or rows with several sequences, of plain products, on a GPU on which the kernel has passed its trial."""
+    from keras_bert_rebuild.kernels.jax_trials import has_merged_flash
+
+    needed = len(mask.shape) == 2 and (dropout > 0 or has_sequences(mask))
+    alike = len({(dense.compute_dtype, dense.use_bias, dense.units) for dense in denses}) == 1
+    return needed and not causal and alike and all(map(is_plain, denses)) and has_merged_flash(denses[0], heads, dropout)
+
+
 def takes_splash(query, mask, causal, dropout):
     """Padding or rows with several sequences, if JAX's TPU kernel runs."""
     from keras_bert_rebuild.kernels.jax_segments import has_splash

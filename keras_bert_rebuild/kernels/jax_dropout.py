@@ -1,9 +1,11 @@
 """JAX only: dropout, and attention with dropout, with cheap random bits that are drawn twice and never stored.
 
 JAX's generator Threefry takes about a hundred integer operations per number, and its alternative `rbg` draws the bits of all
-devices on each device. Here Threefry draws two words per row (last axis), and a hash of these and the column gives the bits: about
-twenty operations, which XLA fuses with their use. Bits of a row do not depend on other rows, so each device computes only its own,
-and they are the same on any number of devices.
+devices on each device. Here Threefry draws two words per row (last axis), a step and a start; the bits of a column are a hash of
+start + column · step: eight operations, which XLA fuses with their use. Bits of a row do not depend on other rows, so each device
+computes only its own, and they are the same on any number of devices.
+
+Reference: Steele et al., 2014, "Fast splittable pseudorandom number generators", section 2 (https://doi.org/10.1145/2660193.2660195).
 """
 
 import functools
@@ -16,14 +18,15 @@ from keras_bert_rebuild.kernels.sequences import visible_pairs
 
 
 def row_words(shape, seed):
-    """Two random words for each row of an array: uint32 `(2, *shape[:-1], 1)`.
+    """Two random words for each row of an array, of which the first is odd: uint32 `(2, *shape[:-1], 1)`.
 
     Args:
         shape: shape of the array.
         seed: two integers, as from `keras.random.SeedGenerator.next`.
     """
     key = jax.random.wrap_key_data(jnp.asarray(seed, "uint32"), impl="threefry2x32")
-    return jax.random.bits(key, (2, *shape[:-1], 1), "uint32")
+    words = jax.random.bits(key, (2, *shape[:-1], 1), "uint32")
+    return words | jnp.reshape(jnp.array([1, 0], "uint32"), (2, *(1,) * (words.ndim - 1)))
 
 
 def kept(words, columns, rate):
@@ -40,7 +43,7 @@ def kept(words, columns, rate):
 
 def kept_at(words, columns, rate):
     """Which values are retained, from the words of their rows and their columns in uint32, which broadcast."""
-    return _mixed(_mixed(columns + words[0]) + words[1]) >= jnp.uint32(_threshold(rate))
+    return _mixed(columns * words[0] + words[1]) >= jnp.uint32(_threshold(rate))
 
 
 def gain_of(rate):
@@ -53,13 +56,13 @@ def _threshold(rate):
 
 
 def _mixed(x):
-    """A bijection of 32-bit integers after which each bit depends on all input bits.
+    """A bijection of 32-bit integers, of which each of the upper 16 bits depends on all input bits; these decide, up to 2⁻¹⁶.
 
-    Reference: Wellons, 2018, "Prospecting for hash functions", lowbias32 (https://nullprogram.com/blog/2018/07/31/).
+    Reference: Wellons, 2018, "Prospecting for hash functions", lowbias32 without its last step, which only changes the lower 16
+    bits (https://nullprogram.com/blog/2018/07/31/).
     """
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
-    x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
-    return x ^ (x >> 16)
+    return (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
 
 
 def drop(x, rate, seed, noise_shape=None):

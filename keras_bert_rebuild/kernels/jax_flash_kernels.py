@@ -40,14 +40,16 @@ class Settings(NamedTuple):
 def forward_kernel(settings, query, key, value, of_queries, of_keys, first, second, bounds, output, log_sum):
     """The outputs of a block of queries, and the base-2 logarithm of the sum of its exponentiated scores."""
     queries, numbers, words = query[...], of_queries[...], (first[...], second[...])
-    size = settings.blocks.keys
+    size, unit = settings.blocks.keys, _unit(settings)
 
     def step(block, carry):
         outputs, maximum, total = carry
         keys = pallas.ds(block * size, size)
-        scores = _scores(settings, queries, key[keys, :], numbers, of_keys[keys])
+        scores = _scores(queries, key[keys, :], numbers, of_keys[keys])
         higher = jnp.maximum(maximum, jnp.max(scores, axis=1))
-        shrink, exponentials = jnp.exp2(maximum - higher), jnp.exp2(scores - higher[:, None])
+        # Above `HIDDEN`, since the fused difference of two equal products of that size is their rounding error.
+        above = jnp.maximum(higher, HIDDEN / 2) * unit
+        shrink, exponentials = jnp.exp2((maximum - higher) * unit), jnp.exp2(scores * unit - above[:, None])
         dropped = _dropped(_kept(settings, words, block), exponentials).astype(value.dtype)
         outputs = outputs * shrink[:, None] + _product(dropped, value[keys, :], 1, 0)
         return outputs, higher, total * shrink + jnp.sum(exponentials, axis=1)
@@ -56,7 +58,7 @@ def forward_kernel(settings, query, key, value, of_queries, of_keys, first, seco
     start = jnp.zeros(queries.shape, "float32"), jnp.full((rows,), HIDDEN, "float32"), jnp.zeros((rows,), "float32")
     outputs, maximum, total = lax.fori_loop(bounds[0], bounds[1], step, start)
     output[...] = (outputs * (gain_of(settings.rate) / total)[:, None]).astype(output.dtype)
-    log_sum[...] = maximum + jnp.log2(total)
+    log_sum[...] = maximum * unit + jnp.log2(total)
 
 
 def query_kernel(settings, query, upstream, key, value, of_queries, of_keys, first, second, log_sum, mean, bounds, of_query):
@@ -71,7 +73,7 @@ def query_kernel(settings, query, upstream, key, value, of_queries, of_keys, fir
         return gradient + _product(of_scores, of_columns[0], 1, 0)
 
     gradient = lax.fori_loop(bounds[0], bounds[1], step, jnp.zeros(query.shape, "float32"))
-    of_query[...] = (gradient * settings.scale).astype(of_query.dtype)
+    of_query[...] = (gradient * _factor(settings)).astype(of_query.dtype)
 
 
 def key_kernel(settings, query, upstream, key, value, of_queries, of_keys, first, second, log_sum, mean, bounds, of_key, of_value):
@@ -88,24 +90,33 @@ def key_kernel(settings, query, upstream, key, value, of_queries, of_keys, first
 
     start = jnp.zeros(key.shape, "float32")
     keys, values = lax.fori_loop(bounds[0], bounds[1], step, (start, start))
-    of_key[...] = (keys * settings.scale).astype(of_key.dtype)
+    of_key[...] = (keys * _factor(settings)).astype(of_key.dtype)
     of_value[...] = (values * gain_of(settings.rate)).astype(of_value.dtype)
 
 
 def _gradients_of_block(settings, of_rows, of_columns, block):
-    """The gradients of unscaled scores, and the probabilities after dropout without its gain: `(queries, keys)` each."""
+    """Gradients of scores divided by `_factor`, and the probabilities after dropout without its gain, `(queries, keys)` each."""
     query, upstream, of_queries, words, log_sum, mean = of_rows
     key, value, of_keys = of_columns
-    probabilities = jnp.exp2(_scores(settings, query, key, of_queries, of_keys) - log_sum[:, None])
+    probabilities = jnp.exp2(_scores(query, key, of_queries, of_keys) * _unit(settings) - log_sum[:, None])
     keep = _kept(settings, words, block)
-    of_probabilities = _dropped(keep, _product(upstream, value, 1, 1) * gain_of(settings.rate))
-    of_scores = probabilities * (of_probabilities - mean[:, None])
+    of_scores = probabilities * (_dropped(keep, _product(upstream, value, 1, 1)) - mean[:, None])
     return of_scores.astype(query.dtype), _dropped(keep, probabilities).astype(upstream.dtype)
 
 
-def _scores(settings, query, key, of_queries, of_keys):
-    scores = _product(query, key, 1, 1) * (settings.scale * LOG2_E)
-    return jnp.where(of_queries[:, None] == of_keys[None, :], scores, HIDDEN)
+def _scores(query, key, of_queries, of_keys):
+    """Queries · keys, or `HIDDEN`."""
+    return jnp.where(of_queries[:, None] == of_keys[None, :], _product(query, key, 1, 1), HIDDEN)
+
+
+def _unit(settings):
+    """The factor of queries · keys in the exponent of 2: multiplied there, it is one operation with the difference."""
+    return settings.scale * LOG2_E
+
+
+def _factor(settings):
+    """The constant factor of the gradients of queries · keys, multiplied once at the end."""
+    return settings.scale * gain_of(settings.rate)
 
 
 def _dropped(keep, x):

@@ -9,6 +9,7 @@ import importlib
 import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,12 +27,23 @@ LEAST_PART, WIDEST = 64, 8192
 # The maximum relative difference of the norms; if two forms of attention dropped different probabilities, it would be 0.4.
 TOLERANCE = 0.02
 
+# Two rows of 150 tokens, one of them with two sequences and padding; a rate and a seed of dropout.
+MASK = np.stack([np.repeat([1, 71, 0], [70, 60, 20]), np.ones(150, int)]).astype("int32")
+RATE, SEED = 0.1, np.array([3, 1], "uint32")
+
 
 def has_flash(query, dropout):
     """Whether the kernels of `jax_flash.py` run here for queries `(batch, length, heads, width)` of this dtype and width."""
     dtype, width = str(query.dtype), query.shape[-1]
     takes = dtype in DTYPES and width in WIDTHS
     return takes and is_on_cuda(AMPERE) and is_split_by_batch() and flash_is_right(dtype, width, dropout > 0)
+
+
+def has_merged_flash(dense, heads, dropout):
+    """Whether the kernels of `jax_flash_merged.py` run here for the products of layers like this one."""
+    dtype, width = dense.compute_dtype, dense.units // heads
+    takes = dtype in DTYPES and width in WIDTHS
+    return takes and is_on_cuda(AMPERE) and is_split_by_batch() and merged_flash_is_right(dtype, width, dropout > 0, dense.use_bias)
 
 
 def has_norm(x, axis):
@@ -47,6 +59,14 @@ def flash_is_right(dtype, width, drops):
     """Whether the kernels of attention, with or without dropout, compute the right values and gradients."""
     forms = [functools.partial(_attention, by_kernel, dtype, width, drops) for by_kernel in (True, False)]
     return _computes_rightly("attention", "QKV", *forms)
+
+
+@functools.cache
+def merged_flash_is_right(dtype, width, drops, use_bias):
+    """The same for the kernels that read the product of all three."""
+    forms = [functools.partial(_attention_of_inputs, by_kernel, dtype, width, drops, use_bias) for by_kernel in (True, False)]
+    names = ("inputs", "kernels", "biases")[: 2 + use_bias]
+    return _computes_rightly("attention of one product", names, *forms)
 
 
 @functools.cache
@@ -81,16 +101,45 @@ def _fault(names, kernel, plain):
 
 def _attention(by_kernel, dtype, width, drops):
     """Outputs and gradients, as float32, for two rows of 150 tokens with padding, two sequences and partial blocks."""
-    flash = importlib.import_module("keras_bert_rebuild.kernels.jax_flash") if by_kernel else None
     rng = np.random.default_rng(0)
-    mask = np.stack([np.repeat([1, 71, 0], [70, 60, 20]), np.ones(150, int)]).astype("int32")
     tensors = [jnp.asarray(rng.standard_normal((2, 150, 2, width)), dtype) for _ in range(4)]
+    if not by_kernel:
+        return _both_passes(functools.partial(_plain_attention, drops), *tensors)
+    flash = importlib.import_module("keras_bert_rebuild.kernels.jax_flash")
     if drops:
-        form, seed = (flash or jax_dropout).attention_with_dropout, np.array([3, 1], "uint32")
-        return _both_passes(lambda *tensors: form(*tensors, mask, False, 0.1, seed), *tensors)
-    if by_kernel:
-        return _both_passes(lambda *tensors: flash.attend_by_sequences(*tensors, mask), *tensors)
-    return _both_passes(lambda *tensors: ops.dot_product_attention(*tensors, mask=visible_pairs(mask)), *tensors)
+        return _both_passes(lambda *tensors: flash.attention_with_dropout(*tensors, MASK, False, RATE, SEED), *tensors)
+    return _both_passes(lambda *tensors: flash.attend_by_sequences(*tensors, MASK), *tensors)
+
+
+def _plain_attention(drops, *tensors):
+    if drops:
+        return jax_dropout.attention_with_dropout(*tensors, MASK, False, RATE, SEED)
+    return ops.dot_product_attention(*tensors, mask=visible_pairs(MASK))
+
+
+class _Dense(NamedTuple):
+    """What the kernel reads of a `keras.layers.Dense`."""
+
+    compute_dtype: str
+    kernel: Any
+    bias: Any = None
+
+
+def _attention_of_inputs(by_kernel, dtype, width, drops, use_bias):
+    """The same for the inputs of three products; they share a bias, since that of keys alone has no gradient to compare."""
+    rng = np.random.default_rng(0)
+    inputs, upstream = (jnp.asarray(rng.standard_normal(shape), dtype) for shape in ((2, 150, 32), (2, 150, 2, width)))
+    weights = [jnp.asarray(rng.standard_normal(shape) / 4, "float32") for shape in ((3, 32, 2 * width), (2 * width,))]
+    merged = importlib.import_module("keras_bert_rebuild.kernels.jax_flash_merged") if by_kernel else None
+
+    def attended(inputs, kernels, *bias):
+        if by_kernel:
+            denses = [_Dense(dtype, kernel, *bias) for kernel in kernels]
+            return merged.attend_to_inputs(inputs, denses, 2, MASK, RATE if drops else 0.0, SEED)
+        tensors = (sum((one.astype(dtype) for one in bias), inputs @ kernel.astype(dtype)) for kernel in kernels)
+        return _plain_attention(drops, *(jnp.reshape(tensor, upstream.shape) for tensor in tensors))
+
+    return _both_passes(attended, inputs, *weights[: 1 + use_bias], upstream)
 
 
 def _norm(dtype, width, by_kernel):

@@ -5,7 +5,7 @@ instead, with the same values and gradients. Callers do not depend on the backen
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -43,6 +43,25 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
     scores = ops.where(visible_pairs(mask, causal), ops.cast(scores, "float32"), -1e30)
     probabilities = keras.random.dropout(ops.cast(ops.softmax(scores), query.dtype), dropout, seed=seeds)
     return ops.einsum("bhls,bshk->blhk", probabilities, value)
+
+
+def attention_of_inputs(
+    inputs: Any, denses: Sequence[Any], heads: int, mask: Any, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None
+) -> Any:
+    """`attention` of queries, keys and values that dense layers compute from the same inputs; None if no kernel does both.
+
+    Args:
+        inputs: `(batch, length, hidden)`.
+        denses: the built `keras.layers.Dense` of queries, keys and values.
+        heads: into how many heads their outputs are divided.
+        mask: `(batch, length)`, or of pairs; see `attention`.
+        causal, dropout, seeds: see `attention`.
+
+    Returns:
+        `(batch, length, heads, width)`, or None.
+    """
+    kernel = choose("attention_of_inputs", denses, heads, mask, causal, dropout)
+    return None if kernel is None else kernel(inputs, denses, heads, mask, dropout, seeds.next() if dropout else None)
 
 
 def windowed_attention(

@@ -140,7 +140,6 @@ class MultiHeadSelfAttention(CompositeLayer):
     def call(self, inputs, mask=None, training=None, positions=None):
         if positions is None and self.rotary_theta is not None and kernels.has_sequences(mask):
             positions = kernels.positions_in_sequences(mask)
-        query, key, value = self.queries_keys_values(inputs, positions)
         if mask is None:
             # Always pass a mask: without one, Keras's TPU kernel is causal.
             mask = ops.ones_like(inputs[..., 0], dtype="bool")
@@ -148,16 +147,18 @@ class MultiHeadSelfAttention(CompositeLayer):
             raise ValueError(
                 f"{self.name}: a mask must be (batch, length) or (batch, 1, length, length); got shape {tuple(mask.shape)}."
             )
-        attend = kernels.attention if self.window is None else functools.partial(kernels.windowed_attention, window=self.window)
-        attended = attend(
-            query,
-            key,
-            value,
-            mask,
-            causal=self.history_only,
-            dropout=self.attention_dropout if training else 0.0,
-            seeds=self.dropout.seed_generator if self.attention_dropout else None,
-        )
+        options = {
+            "causal": self.history_only,
+            "dropout": self.attention_dropout if training else 0.0,
+            "seeds": self.dropout.seed_generator if self.attention_dropout else None,
+        }
+        attended = None
+        if self.rotary_theta is None and self.window is None:
+            denses = self.query_dense, self.key_dense, self.value_dense
+            attended = kernels.attention_of_inputs(inputs, denses, self.head_num, mask, **options)
+        if attended is None:
+            attend = kernels.attention if self.window is None else functools.partial(kernels.windowed_attention, window=self.window)
+            attended = attend(*self.queries_keys_values(inputs, positions), mask, **options)
         return kernels.dense(self.output_dense, self.edited(self._merge_heads(attended), mask))
 
     def get_config(self):

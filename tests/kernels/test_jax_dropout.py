@@ -38,6 +38,25 @@ def test_neighbours_rows_and_steps_are_not_correlated():
     assert abs((one * (kept((400, 500), 0.5, 4, 0) * 2.0 - 1)).mean()) < limit
 
 
+def test_bits_deviate_from_independent_ones_by_no_more_than_chance():
+    """Products of two and three bits, columns and rows apart, and the spread of the sums of rows and of columns."""
+    rate, found = 0.1, []
+    spread = (rate * (1 - rate)) ** 0.5
+    for seed in range(4):
+        bits = (kept((1000, 512), rate, seed, 1) - (1 - rate)) / spread
+        for apart in (1, 2, 3, 4, 8, 16, 32, 64, 128, 256):
+            for product in (bits[:, apart:] * bits[:, :-apart], bits[apart:] * bits[:-apart]):
+                found.append(product.sum() / product.size**0.5)
+        for product in (bits, bits[:, 2:] * bits[:, 1:-1] * bits[:, :-2]):
+            found.append(product.sum() / product.size**0.5)
+        for axis in (0, 1):
+            sums = bits.sum(axis) / bits.shape[axis] ** 0.5
+            found.append((sums.var() - 1) * (len(sums) / 2) ** 0.5)
+    assert np.abs(found).max() < 4
+    assert np.std(found) == pytest.approx(1, abs=0.3)
+    assert np.mean(found) == pytest.approx(0, abs=0.4)
+
+
 def test_a_part_of_a_batch_has_the_bits_of_the_whole():
     """So a device can compute those of its own examples."""
     whole, part = words_of((8, 4, 16), 3, 0), words_of((8, 4, 16), 3, 0)[:, 2:4]

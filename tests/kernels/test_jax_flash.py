@@ -40,11 +40,11 @@ def attend(form, tensors, mask, rate=0.1, seed=SEED, blocks=None):
 def compiled(form, rate, blocks):
     import jax
 
-    from keras_bert_rebuild.kernels import jax_dropout, jax_flash
+    from keras_bert_rebuild.kernels import jax_dropout, jax_flash, jax_flash_blocks
 
     attention = jax_dropout.attention_with_dropout
     if form == "fused":
-        blocks = blocks and jax_flash.Blocks(*blocks)
+        blocks = blocks and jax_flash_blocks.Blocks(*blocks)
         attention = functools.partial(jax_flash.attention_with_dropout, blocks=blocks, interpret=True)
 
     @jax.jit

@@ -112,6 +112,7 @@ CASES = {
 }
 # Kernels without values and gradients of their own, and the test that covers them.
 ELSEWHERE = {
+    "attention_of_inputs": "kernels/test_jax_flash_merged.py",
     "clip_factor": "kernels/test_table.py",
     "adam_step": "kernels/test_table.py",
     "replica_count": "training/distributed/test_tensorflow_replicas.py",
