@@ -160,13 +160,24 @@ def test_it_lowers_to_triton_for_cuda(dtype, width, length):
 @pytest.mark.compiles_long
 @pytest.mark.parametrize(("remat", "kernels"), [(False, 6), (True, 8)], ids=["", "rematerialised"])
 def test_a_training_step_on_packed_rows_has_three_kernels_a_block_and_no_scores(remat, kernels, monkeypatch):
+    from keras_bert_rebuild.kernels import jax_trials
+
+    monkeypatch.setattr(jax_trials, "has_flash", lambda query, dropout: True)
+    program = training_step_for_cuda(remat)
+    assert len(re.findall(TRITON_CALL, program)) == kernels
+    assert "2x2x48x48" not in program
+
+
+TRITON_CALL = r"@(?:__gpu\$xla\.gpu\.triton|triton_kernel_call_ffi)"
+
+
+def training_step_for_cuda(remat):
+    """The program of a step of two blocks of width 32 on two packed rows of 48 tokens, lowered for CUDA."""
     import jax
 
     from keras_bert_rebuild import AdamW, BertConfig, build_model, compile_model
-    from keras_bert_rebuild.kernels import jax_trials
 
     lowers_to_triton()
-    monkeypatch.setattr(jax_trials, "has_flash", lambda query, dropout: True)
     keras.config.set_dtype_policy("mixed_bfloat16")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     model = build_model(BertConfig(vocab_size=50, max_position_embeddings=48, **sizes), ["mlm"], packed=True)
@@ -177,9 +188,7 @@ def test_a_training_step_on_packed_rows_has_three_kernels_a_block_and_no_scores(
     state = tuple([variable.value for variable in part] for part in parts)
     ids = np.ones((2, 48), "int32")
     batch = (ids, 0 * ids, ids * (np.arange(48) < 4), ids), ids[..., None]
-    program = jax.jit(model.train_step).trace(state, batch).lower(lowering_platforms=("cuda",)).as_text()
-    assert len(re.findall(r"@(?:__gpu\$xla\.gpu\.triton|triton_kernel_call_ffi)", program)) == kernels
-    assert "2x2x48x48" not in program
+    return jax.jit(model.train_step).trace(state, batch).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def lowers_to_triton():

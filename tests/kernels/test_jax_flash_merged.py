@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-from kernels.test_jax_flash import PACKED, PADDED, SEED, lowers_to_triton
+from kernels.test_jax_flash import PACKED, PADDED, SEED, TRITON_CALL, lowers_to_triton, training_step_for_cuda
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 
@@ -118,36 +118,21 @@ def test_it_lowers_to_triton_for_cuda(dtype, width, length, biased):
     assert [aval.shape for aval in exported.out_avals] == [(), (2, length, HIDDEN), *shapes]
 
 
-def model_of(monkeypatch):
-    """A packed model with attention dropout, of which a GPU would compute the attention in this way."""
-    from keras_bert_rebuild import BertConfig, build_model
+def pass_trial(monkeypatch):
+    """From now on a GPU would compute attention in this way."""
     from keras_bert_rebuild.kernels import jax_trials
 
     monkeypatch.setattr(jax_trials, "has_merged_flash", lambda dense, heads, dropout: True)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    return build_model(BertConfig(vocab_size=50, max_position_embeddings=48, **sizes), ["mlm"], packed=True)
 
 
 @pytest.mark.compiles_long
 @pytest.mark.parametrize(("remat", "kernels"), [(False, 6), (True, 8)], ids=["", "rematerialised"])
-def test_a_training_step_has_three_kernels_a_block_and_one_product_for_the_gradients_of_the_input(remat, kernels, monkeypatch):
-    import jax
-
-    from keras_bert_rebuild import AdamW, compile_model
-
-    lowers_to_triton()
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    model, optimizer = model_of(monkeypatch), AdamW(1e-4)
-    compile_model(model, optimizer=optimizer, max_predictions=4, metrics=None, remat=remat)
-    optimizer.build(model.trainable_variables)
-    parts = model.trainable_variables, model.non_trainable_variables, optimizer.variables, model.metrics_variables
-    state = tuple([variable.value for variable in part] for part in parts)
-    ids = np.ones((2, 48), "int32")
-    batch = (ids, 0 * ids, ids * (np.arange(48) < 4), ids), ids[..., None]
-    program = jax.jit(model.train_step).trace(state, batch).lower(lowering_platforms=("cuda",)).as_text()
-    assert len(re.findall(r"@(?:__gpu\$xla\.gpu\.triton|triton_kernel_call_ffi)", program)) == kernels
+def test_a_training_step_has_three_kernels_and_one_product_of_the_inputs_a_block(remat, kernels, monkeypatch):
+    pass_trial(monkeypatch)
+    program = training_step_for_cuda(remat)
+    assert len(re.findall(TRITON_CALL, program)) == kernels
     assert "2x2x48x48" not in program
-    assert len(re.findall(r"dot_general.*-> tensor<2x48x96xbf16>", program)) == 2 + 2 * remat  # of the two blocks
+    assert len(re.findall(r"dot_general.*-> tensor<2x48x96xbf16>", program)) == 2 + 2 * remat
 
 
 def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_the_kernel_does_not_take(monkeypatch, rng):
@@ -158,10 +143,10 @@ def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_th
     inputs, mask = keras.ops.convert_to_tensor(rng.standard_normal((2, 70, 32)), "float32"), keras.ops.convert_to_tensor(PACKED)
     plain, used = MultiHeadSelfAttention(2, attention_dropout=0.1), []
     plain.build(inputs.shape)
-    shape = plain(inputs, mask=mask, training=True).shape
+    shape, without = plain(inputs, mask=mask, training=True).shape, plain(inputs, mask=mask, training=False)
+    pass_trial(monkeypatch)
     interpreted = functools.partial(jax_flash_merged.attend_to_inputs, interpret=True)
     monkeypatch.setattr(jax_flash_merged, "attend_to_inputs", lambda *given: used.append(given) or interpreted(*given))
-    model_of(monkeypatch)
 
     def outputs(attention_dropout=0.1, mask=mask, training=True, **options):
         layer = MultiHeadSelfAttention(2, attention_dropout=attention_dropout, **options)
@@ -174,7 +159,6 @@ def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_th
     assert used
     assert found.shape == shape
     # Another seed drops other probabilities; without dropout the values are the same.
-    without = plain(inputs, mask=mask, training=False)
     np.testing.assert_allclose(outputs(training=False), without, rtol=0, atol=2e-6)
     assert used
     for options in (
