@@ -74,8 +74,9 @@ class Workload:
 WORKLOADS = {"128": Workload(8, 128, 20), "512": Workload(2, 512, 77), "real": Workload(8, 128, 20, (32, 64, 96))}
 
 OURS, PEERS = ("tensorflow", "jax"), ("transformers", "keras_hub")
-# Of batches whose texts have about the same length, as with transformers' `train_sampling_strategy="group_by_length"`.
-GROUPED = tuple(range(16, 128, 8))
+# The step between lengths, as a part of the longest, of batches whose texts have about the same length, as with transformers'
+# `train_sampling_strategy="group_by_length"`.
+GROUPED = 16
 # The rounds of the workload "real", together a window of batches.
 QUARTERS = 4
 # By then idle threads of the previous process sleep.
@@ -143,13 +144,15 @@ def docstring_corpora():
 
 def make_batches(corpora, workload, args):
     """The batches of ours and of the peers, with the same examples; packed, of the same corpus and about as many tokens."""
-    steps, grouped = args.steps, GROUPED if args.group_peers else None
+    step = workload.length // GROUPED
+    steps, grouped = args.steps, tuple(range(step, workload.length, step)) if args.group_peers else None
     shape = (workload.batch, workload.length, workload.max_predictions)
     if args.packing:
         corpus = corpora[0 if workload.lengths is None else 1]
         packed = pretraining_batches(corpus, *shape, next_sentence=None, packed=True)
         padded = pretraining_batches(corpus, *shape, next_sentence=None, lengths=grouped)
-        theirs = [padded.batch(0, i) for i in range(WINDOW)]
+        # Batches of one length are made of a window, and an epoch may be shorter than that.
+        theirs = [padded.batch(0, i) for i in range(min(WINDOW, len(padded)) if grouped else WINDOW)]
         tokens, ours = work_of(theirs).tokens, []
         while len(ours) % QUARTERS or work_of(ours).tokens < tokens:
             ours.append(packed.batch(0, len(ours)))

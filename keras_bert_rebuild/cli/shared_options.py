@@ -198,7 +198,7 @@ def add_batch_tokens(parser):
         "--batch-tokens",
         type=positive,
         metavar="N",
-        help="tokens per batch, including padding (default: 2048; 32768 on an accelerator)",
+        help="tokens per batch, including padding (default: 2048; 16384 on an accelerator)",
     )
 
 

@@ -78,18 +78,18 @@ def norm_is_right(dtype, width):
 
 def _computes_rightly(subject, names, kernel, plain):
     """Whether two functions compute the same outputs and gradients, of the names; if not, a warning says so."""
-    # In another thread, because this one is tracing a step and cannot compute anything.
-    with ThreadPoolExecutor(1) as thread:
-        reason = thread.submit(_fault, names, kernel, plain).result()
+    # In other threads, because this one is tracing a step and cannot compute anything; both forms are compiled at the same time.
+    with ThreadPoolExecutor(2) as threads:
+        reason = _fault(names, threads.submit(kernel), threads.submit(plain))
     if reason:
         warnings.warn(f"{subject} does not use its own kernel for this GPU, since it {reason}.", stacklevel=2)
     return not reason
 
 
 def _fault(names, kernel, plain):
-    """A phrase that says what is wrong with a kernel; None if nothing is."""
+    """A phrase that says what is wrong with a kernel; None if nothing is. Both forms are futures."""
     try:
-        found, expected = kernel(), plain()
+        found, expected = kernel.result(), plain.result()
     except Exception as error:  # of a compiler, a driver or a JAX without this module
         return f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
     for name, one, other in zip(("outputs", *names), found, expected, strict=True):

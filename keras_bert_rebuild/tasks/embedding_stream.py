@@ -17,15 +17,14 @@ from keras_bert_rebuild.tasks.text_rows import encode_windows
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
 # Number of texts that are tokenised at once.
-TEXTS_PER_CALL = 256
+TEXTS_PER_CALL = 512
 
 # Number of texts whose lengths determine the lengths that rows are padded to, if every length is compiled.
 FIRST_TEXTS = 1024
 
-# Tokens per batch on a CPU, where more are not faster, and on an accelerator, where the host takes longer to start a batch of
-# 16,384 tokens of MiniLM than an H100 to compute it.
+# Tokens per batch on a CPU, where more are not faster, and on an accelerator: of MiniLM, 32,768 were slower on an H100.
 BATCH_TOKENS = 2048
-ACCELERATOR_BATCH_TOKENS = 32768
+ACCELERATOR_BATCH_TOKENS = 16384
 
 
 def batch_tokens_of_device() -> int:
@@ -100,7 +99,7 @@ class EmbeddingStream:
             normalize: scale vectors to length 1.
             max_len: maximum number of tokens in a row; None for the maximum of the model.
             modules: modules or layers that are applied to vectors between pooling and scaling, see `module_layers`.
-            batch_tokens: tokens per batch, including padding; None for 2,048 on a CPU and 32,768 on an accelerator.
+            batch_tokens: tokens per batch, including padding; None for 2,048 on a CPU and 16,384 on an accelerator.
             include_prompt: whether the tokens of the prompt, and the class token before it, are pooled.
             width: number of dimensions of the scaled vector to return; None for all.
             lengths: lengths that rows are padded to, such as those of another stream; None to choose fast ones.

@@ -53,6 +53,7 @@ class TextClassifier(Task):
         if not 0 < threshold < 1:
             raise ValueError(f"threshold must be a probability in (0, 1); got {threshold}.")
         self.problem = problem
+        self.ignored_label = PROBLEMS[problem].ignored_label
         self.threshold = threshold
         self._numbers = {label: i for i, label in enumerate(self.labels)}
 

@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.tasks.metrics import class_scores, classification_scores, multi_label_scores, regression_scores
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS, confusion_rows
+from keras_bert_rebuild.training.losses import IGNORED
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
 # The name of the output of a regression.
@@ -38,6 +39,7 @@ class Problem(abc.ABC):
     metrics: tuple[str, ...]  # the first one selects the best checkpoint
     options: tuple[str, ...] = ()  # fields of `FinetuneSettings` for this problem
     min_outputs, max_outputs = 1, math.inf  # number of outputs of a model
+    ignored_label: int | None = None  # that the loss ignores; None if it counts all
     default_labels: tuple[str, ...] = ()  # names of the outputs, if examples have no labels with names
 
     def check_labels(self, labels):
@@ -87,6 +89,7 @@ class SingleLabel(Problem):
     name, word, huggingface = "single_label", "classification", "single_label_classification"
     metrics = ("accuracy", "macro_f1", "matthews")
     options = ("class_weights",)
+    ignored_label = IGNORED
     min_outputs = 2
 
     def label_counts(self, examples):

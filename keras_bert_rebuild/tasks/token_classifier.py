@@ -63,7 +63,7 @@ class TokenClassifier(Task):
     kind = "token_classification"
     heads = ("token_classification",)
     per_token = True
-    label_padding = IGNORED
+    label_padding = ignored_label = IGNORED
     examples = "tagging"
     metrics = ("f1", "precision", "recall", "accuracy", "macro_f1")
     options = ("class_weights", "crf")

@@ -76,7 +76,7 @@ def test_the_tokens_of_a_batch_follow_the_device_unless_they_are_given(monkeypat
     texts, model = ["the cat sat"] * 5000, small_encoder(())
     assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 64
     monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
-    assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 1024
+    assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 512
     assert EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=320).rows(32) == 10
     with pytest.raises(ValueError, match="batch_tokens must be at least 1; got 0"):
         EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=0)

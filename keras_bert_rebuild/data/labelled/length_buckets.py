@@ -16,7 +16,8 @@ def bucket_batches(
     """Divide examples into batches.
 
     Every example goes to the smallest bucket that holds it; examples that do not fill a batch of their bucket move to the next one.
-    So there is at most one shape per bucket, and one more for the last, smaller batch of the largest bucket.
+    So there is at most one shape per bucket, and one more for the last, smaller batch of the largest bucket, unless it is filled
+    up: see `filling` of `BucketedBatches`.
 
     Args:
         lengths: tokens of every example, special ones included.
@@ -81,6 +82,8 @@ class BucketedBatches(EpochBatches):
         label_padding: the padding value of label sequences.
         group: number of consecutive examples that stay in one batch, such as 2 for the texts of a pair; `batch_size` then counts
             groups.
+        filling: a label that the loss ignores. The smaller batch at the end of an epoch of several is then filled up with its own
+            examples, which have this label, so that it has the shape of others. None leaves it smaller.
         **kwargs: see `EpochBatches`.
 
     Raises:
@@ -97,6 +100,7 @@ class BucketedBatches(EpochBatches):
         padding: Any = 0,
         label_padding: float | None = None,
         group: int = 1,
+        filling: int | None = None,
         **kwargs: Any,
     ) -> None:
         counts = [len(sequences) for sequences in inputs] + ([] if labels is None else [len(labels)])
@@ -108,8 +112,10 @@ class BucketedBatches(EpochBatches):
         self.label_padding = label_padding
         self.seed = seed
         self.group = group
+        self.filling = filling
         lengths = np.array([len(sequence) for sequence in inputs[0]]).reshape(-1, group).max(axis=1)
         self._plan = lengths, batch_size, buckets, seed
+        self._rows = batch_size * group
         self._kept: tuple[Any, Any] = None, None
         self._count = len(self.batches(self.epoch))
 
@@ -126,11 +132,15 @@ class BucketedBatches(EpochBatches):
     def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
         groups, length = self.batches(epoch)[index]
         indexes = (groups[:, None] * self.group + np.arange(self.group)).ravel()
+        count = len(indexes)
+        if self.filling is not None and self._count > 1:
+            indexes = np.resize(indexes, self._rows)  # repeated
         pick = lambda examples: [examples[i] for i in indexes]  # noqa: E731
         x = input_arrays([pick(sequences) for sequences in self.inputs], length, self.padding)
         if self.labels is None:
             return (x,)
         chosen = pick(self.labels)
+        chosen[count:] = [np.full_like(label, self.filling) for label in chosen[count:]]
         return x, np.asarray(chosen) if self.label_padding is None else padded(chosen, length, self.label_padding)
 
     def restore(self, results: Any) -> Any:

@@ -44,7 +44,7 @@ from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLin
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 
-# Maximum number of lengths on JAX: with the smaller last batch of an epoch, a training has at most five shapes.
+# Maximum number of lengths on JAX: with the last batch of an epoch, where it stays smaller, a training has at most five shapes.
 LENGTHS = 4
 
 # Tokens that MiniLM could train on in the time it takes to compile a training step and a prediction for one length: on two CPU

@@ -46,6 +46,24 @@ def test_examples_are_in_the_smallest_bucket_except_those_left_over(rng):
     assert (given_to > least).sum() < 10 * (len(BUCKETS) - 1)
 
 
+@pytest.mark.parametrize("label_padding", [None, -1])
+def test_a_smaller_batch_is_filled_up_with_rows_whose_labels_are_ignored(sequences, label_padding):
+    labels = [s[0] if label_padding is None else s for s in sequences]
+    settings = {"batch_size": 8, "buckets": BUCKETS, "seed": 3, "label_padding": label_padding}
+    smaller, filled = (BucketedBatches([sequences], labels, **settings, filling=label) for label in (None, -100))
+    assert len(filled) == len(smaller) == 13
+    for index in range(13):
+        (x, y), (full_x, full_y) = smaller[index], filled[index]
+        np.testing.assert_array_equal(full_x[: len(x)], x)
+        np.testing.assert_array_equal(full_y[: len(y)], y)
+        assert len(full_x) == len(full_y) == 8
+        assert set(full_y[len(y) :].ravel()) <= {-100, label_padding}
+        assert {row[0] for row in full_x[len(x) :]} <= {row[0] for row in x}
+    assert [len(smaller[index][1]) for index in range(13)].count(4) == 1
+    alone = BucketedBatches([sequences[:3]], labels[:3], **settings, filling=-100)
+    assert len(alone[0][1]) == 3  # no other batch has the shape
+
+
 def test_the_order_depends_on_seed_and_epoch(rng):
     lengths = rng.integers(1, 33, 200)
 

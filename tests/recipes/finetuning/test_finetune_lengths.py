@@ -1,11 +1,12 @@
 """The lengths of a fine-tuning: few where each is compiled, and the same in training and evaluation."""
 
+import keras
 import numpy as np
 import pytest
-from helpers.small_tasks import TOKENIZER, small_encoder
+from helpers.small_tasks import TOKENIZER, sentence, small_encoder
 
-from keras_bert_rebuild import TextClassifier
-from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
+from keras_bert_rebuild import TextClassifier, TokenClassifier
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TaggedWords
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune import LENGTHS, shared_lengths
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
@@ -43,12 +44,44 @@ def test_training_and_evaluation_have_at_most_five_shapes(task, encoded, compile
     task.row_lengths = shared_lengths(encoded, FinetuneSettings(epochs=100), 40)
     batches = task.batches(encoded["train"], 32, seed=0)
     trained = {batches[index][0][0].shape for index in range(len(batches))}
-    assert len(trained) <= 5
+    assert len(trained) <= 4  # 500 is no multiple of 32
     evaluated, begin = [], text_rows.dispatched
     monkeypatch.setattr(text_rows, "dispatched", lambda model, x: evaluated.append(np.shape(x[0])) or begin(model, x))
     answers = task.predict_windows(encoded["dev"].windows, batch_size=32)
     assert len(answers) == 77
     assert set(evaluated) <= trained  # the last batch is filled up
+
+
+LABELS = ("bad", "good")
+CLASSIFIED = [ClassifiedText(sentence(np.random.default_rng(n), 3 + n), label=LABELS[n % 3 == 0]) for n in range(11)]
+TAGGED = [TaggedWords(tuple(e.text.split()), tuple(LABELS[len(word) > 3] for word in e.text.split())) for e in CLASSIFIED]
+
+
+@pytest.mark.compiles_long
+@pytest.mark.parametrize(
+    ("cls", "examples", "class_weights", "settings"),
+    [
+        (TextClassifier, CLASSIFIED, {"good": 3.0}, {}),
+        (TokenClassifier, TAGGED, None, {}),
+        (TokenClassifier, TAGGED, None, {"crf": True}),
+    ],
+    ids=["labels", "tags", "crf"],
+)
+def test_the_smaller_batch_trains_the_same_when_it_is_filled_up(monkeypatch, cls, examples, class_weights, settings):
+    losses, weights, rows = [], [], []
+    for is_filled in (False, True):
+        monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: is_filled)  # noqa: B023
+        task = cls.from_encoder(small_encoder(), TOKENIZER, labels=LABELS, seed=1, **settings)
+        task.row_lengths = [40]
+        task.compile(keras.optimizers.SGD(0.1), class_weights=class_weights)
+        batches = task.batches(task.encode(examples), 4, seed=0)
+        rows.append(sorted(len(batches[index][1]) for index in range(3)))
+        losses += task.training_model.fit(batches, epochs=2, shuffle=False, verbose=0).history["loss"]
+        weights.append([variable.numpy() for variable in task.training_model.weights])
+    assert rows == [[3, 4, 4], [4, 4, 4]]
+    np.testing.assert_allclose(losses[:2], losses[2:], rtol=1e-5)
+    for smaller, filled in zip(*weights, strict=True):
+        np.testing.assert_allclose(filled, smaller, atol=1e-5)
 
 
 def test_another_backend_has_the_usual_lengths(encoded, monkeypatch):
