@@ -33,7 +33,7 @@ BACKENDS = {
     "kernels.tensorflow_pipelines": "tensorflow",
     "kernels.torch_gradients": "torch",
     "kernels.tensorflow_replicas": "tensorflow",
-    "recipes.planning.tpu_compiler": "jax",
+    "recipes.planning.device_compiler": "jax",
 }
 MODULES = sorted(
     m.name

@@ -57,6 +57,10 @@ class Held:
     scores: bool = False
     """Whether they exist only if attention scores are materialised, not recomputed by a fused kernel."""
 
+    recomputed: bool = False
+    """Whether they are cheap to compute from others. The compiler for TPUs does that instead of saving them, and the backward pass
+    of a block works on them; other compilers save them."""
+
 
 @dataclass(frozen=True)
 class Part:

@@ -244,8 +244,15 @@ def _halves(gated, bias, feed_forward_bias=None, relative=None, output_bias=None
         (*gate, *inner, *dense_weights("output", "FFD", "H", output_bias, ROWS)),
         operations="6·B·S·H·FFD" if gated else "4·B·S·H·FFD",
         kept="B·S·H + 4·B·S·FFD" if gated else "B·S·H + 2·B·S·FFD",
-        held=(Held("values before the activation", ("S", "FFD"), times="2" if gated else "1"),),
-        working=(Held("activation: values and two gradients", ("S", "FFD"), times="5" if gated else "3"),),
+        held=(
+            Held("values before the activation", ("S", "FFD"), times="2" if gated else "1"),
+            Held("values after it", ("S", "FFD"), recomputed=True),
+        ),
+        working=(
+            Held("activation: gradients", ("S", "FFD"), times="2" if gated else "1"),
+            # Elsewhere a gradient takes the place of the values that were saved.
+            Held("values after it, and another gradient", ("S", "FFD"), times="3" if gated else "2", recomputed=True),
+        ),
     )
     return attention, feed_forward
 
@@ -264,8 +271,12 @@ def _adapter(half):
 
 def _norm(article, section, name, layer, norm, width="H"):
     moments = "2" if norm.kind == "layer" else "1"
-    in_block = (Held("sum before the norm", ("S", "H")), Held("its moments", ("S",), FLOAT32, moments))
-    held = in_block if section == BLOCK else ()
+    saved = (
+        Held("sum before the norm", ("S", width), recomputed=section == EMBEDDING),
+        Held("output of the norm", ("S", width), recomputed=True),
+        *((Held("its moments", ("S",), FLOAT32, moments),) if section == BLOCK else ()),
+    )
+    held = saved if section in (EMBEDDING, BLOCK) else ()
     return Part(article, section, name, layer, _norm_weights(norm, width), kept=f"B·S·{width}", held=held)
 
 

@@ -97,7 +97,9 @@ def add_arguments(parser):
         "--real-tokens", type=number, metavar="X", help="without packing, fraction of the tokens that is not padding (default: 1)"
     )
     parser.add_argument(
-        "--compile", action="store_true", help="also run the TPU compiler, which takes minutes and needs keras-bert-rebuild[tpu]"
+        "--compile",
+        action="store_true",
+        help="also compile the step for the device, which may be absent; needs keras-bert-rebuild[tpu], or jax[cuda12]",
     )
     parser.add_argument(
         "--measure", action="store_true", help="with --cpu: run a few steps and report their memory, which takes about a minute"
@@ -207,7 +209,8 @@ def _memory_table(plan):
         table.add_row("weights and optimizer", _bytes(state), _bytes(compiled["arguments"]))
         table.add_row("temporaries", _bytes(memory.total - state), _bytes(compiled["temporaries"]))
         table.add_row("maximum at once", _bytes(memory.total), _bytes(compiled["arguments"] + compiled["temporaries"]))
-        table.add_row("the program itself", "", _bytes(compiled["program"]))
+        if compiled["program"]:  # of a GPU nothing is said
+            table.add_row("the program itself", "", _bytes(compiled["program"]))
     elif measured:
         for rows, size in zip(measured.rows, measured.bytes, strict=True):
             table.add_row(f"a step of {rows:,} examples", "", _bytes(size))

@@ -1,5 +1,7 @@
 """On which devices JAX computes, and how a kernel that XLA does not partition is divided over them."""
 
+import contextlib
+
 import jax
 import keras
 from jax.sharding import PartitionSpec
@@ -7,9 +9,30 @@ from jax.sharding import PartitionSpec
 # The first generation of GPUs with products in bfloat16 and TF32.
 AMPERE = 8.0
 
+# The compute capability of a GPU that is absent but compiled for.
+_absent = None
+
+
+@contextlib.contextmanager
+def compiling_for_cuda(capability):
+    """Within it, programs are traced as on an NVIDIA GPU of this compute capability, on which nothing can run."""
+    global _absent
+    outer, _absent = _absent, capability
+    try:
+        yield
+    finally:
+        _absent = outer
+
+
+def is_compiling_only():
+    """Whether programs are compiled for a GPU that is absent."""
+    return _absent is not None
+
 
 def is_on_cuda(capability=0.0):
-    """Whether this process computes on an NVIDIA GPU of at least this compute capability."""
+    """Whether this process computes, or compiles, for an NVIDIA GPU of at least this compute capability."""
+    if _absent is not None:
+        return _absent >= capability
     device = jax.local_devices()[0]
     return "cuda" in device.client.platform_version and float(device.compute_capability) >= capability
 

@@ -177,17 +177,18 @@ def step_memory(config, settings, kind, batch_size):
     blocks = [_of_blocks(model.config.encoder(), settings, kind, size_of) for model in trained]
     of_trained = 4 * num_params(config, settings)
     parameters = of_trained + 4 * sum(model.num_params for model in models if model.frozen)
-    streams = [1 + model.again for model in trained]
-    activations = round(batch_size * sum(kept * runs for (kept, _), runs in zip(blocks, streams, strict=True)))
+    saved = [batch_size * kept * (1 + model.again) for model, (kept, _) in zip(trained, blocks, strict=True)]
+    activations = round(sum(saved))
     working = batch_size * max(at_work for _, at_work in blocks)  # the backward pass is in one block at a time
     positions = batch_size * min(phase.max_predictions, phase.seq_len)
     if settings.loss_chunk is None:
         of_head, numbers = table(COMPUTE), _tiles((positions, config.vocab_size), kind)
-        computed, in_float32 = settings.learned.arrays_of_logits(settings)
+        computed, in_float32 = settings.learned.arrays_of_logits(settings, kind)
         logits = numbers * (computed * size_of[COMPUTE] + in_float32 * size_of[FLOAT32])
     else:
         logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
-    working = max(working, logits)
+    later = sum(size for model, size in zip(trained, saved, strict=True) if model.after_logits)
+    working = max(working, round(logits - later))
     gradients = gradient_bytes(config, settings)
     state = of_trained * optimizer_copies(settings) - sum(4 * rows * columns for rows, columns in _matrices(config, settings))
     maximum = max(activations + working + of_head, gradients)
@@ -202,20 +203,24 @@ def num_params(config, settings):
 def _of_blocks(encoder, settings, kind, size_of):
     """Bytes per example: what all blocks store for the backward pass, and what the backward pass of one block needs."""
     letters = letters_of(encoder, length=settings.all_phases[0].seq_len)
-    # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel. With it, the kernel
-    # for JAX computes them again: one block's exist at a time.
+    # A fused kernel recomputes the scores; processors have none. On a TPU and on a processor dropout of the probabilities
+    # has none either, but its form computes the scores again: one block's exist at a time.
     dropped = any(block.attention.dropout > 0 for block in encoder.blocks)
     plain = kind == "cpu" and not dropped
 
-    def add(rows, scores):
-        return sum(_numbers(held, letters, kind) * size_of[held.dtype] for held in rows if scores or not held.scores)
+    def add(rows, scores, with_recomputed):
+        kept = [held for held in rows if (scores or not held.scores) and (with_recomputed or not held.recomputed)]
+        return sum(_numbers(held, letters, kind) * size_of[held.dtype] for held in kept)
 
-    in_blocks = [(part, runs) for part, _, runs in parts_of(encoder, ()) if part.section == BLOCK]
-    stored = sum(add(part.held, plain) * runs for part, runs in in_blocks)
-    working = sum(add(part.working, plain or dropped) for part, _ in in_blocks)
+    parts, on_tpu = [(part, runs) for part, _, runs in parts_of(encoder, ())], kind == "tpu"
+    in_blocks = [(part, runs) for part, runs in parts if part.section == BLOCK]
+    stored = sum(add(part.held, plain, not on_tpu) * runs for part, runs in in_blocks)
+    before = sum(add(part.held, plain, not on_tpu) * runs for part, runs in parts if part.section == EMBEDDING)
+    working = sum(add(part.working, plain or (dropped and kind != "gpu"), on_tpu) for part, _ in in_blocks)
     if settings.remat:
-        return len(encoder.blocks) * add([REMATERIALISED], plain), working + stored // max(len(encoder.blocks), 1)
-    return stored, working
+        inputs = len(encoder.blocks) * add([REMATERIALISED], plain, on_tpu)
+        return before + inputs, working + stored // max(len(encoder.blocks), 1)
+    return before + stored, working
 
 
 def gradient_bytes(config, settings):

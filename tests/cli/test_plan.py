@@ -74,14 +74,14 @@ def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatc
         "flops": 4.7e12,
         "all_reduce": 313_533_712,
     }
-    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan.ask_tpu_compiler", lambda *_: said)
+    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan.ask_compiler", lambda *_: said)
     assert main(["plan", "base", "--tpu", "v5e:2x2", "--compile"]) == 0
     printed = capsys.readouterr().out
     most = next(line for line in printed.splitlines() if "maximum at once" in line)
     assert most.split()[-2:] == ["3.65", "GB"]
     assert "18.8 TFLOP" in printed
     assert "313.5 MB" in printed or "0.31 GB" in printed
-    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan.ask_tpu_compiler", lambda *_: {"refused": "Ran out of memory."})
+    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan.ask_compiler", lambda *_: {"refused": "Ran out of memory."})
     assert main(["plan", "base", "--tpu", "v5e:2x2", "--compile"]) == 0
     printed = capsys.readouterr().out
     assert next(line for line in printed.splitlines() if "maximum at once" in line).endswith("does not fit")

@@ -78,7 +78,7 @@ BACKEND_FILES = {
     "data/pretraining/tf_pretraining_batches.py",
     "training/state/seeds.py",
     "training/distributed/jax_hosts.py",
-    "recipes/planning/tpu_compiler.py",
+    "recipes/planning/device_compiler.py",
     "export/saved_model.py",
 }
 

@@ -33,7 +33,7 @@ def test_the_full_run_has_every_other_environment_that_ci_can_run():
     assert quick <= there
     assert not first & full
     # A browser, a TPU compiler, other versions, an hour; and further cases of what other backends ran.
-    assert there - first - full - quick == {"browser", "tpu", "lowest", "coverage", "soak", "tf-cases", "jax-cases"}
+    assert there - first - full - quick == {"browser", "tpu", "cuda", "lowest", "coverage", "soak", "tf-cases", "jax-cases"}
 
 
 def test_ci_runs_both_and_fails_where_either_does():

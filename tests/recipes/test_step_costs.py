@@ -121,12 +121,13 @@ def test_gradients_have_the_dtype_of_the_pass_and_the_token_table_has_two():
     assert gradient_bytes(CONFIG, changed(dtype="float32")) == 4 * weights + 4 * table
 
 
-def test_a_tpu_rounds_the_operands_of_products_and_others_do_not():
+def test_a_tpu_rounds_the_operands_of_products_and_computes_norms_and_activations_again_and_others_do_not():
     settings = changed(dtype="float32")
     tpu, gpu = (step_memory(CONFIG, settings, kind, 8).activations for kind in ("tpu", "gpu"))
     rounded = 8 * 3 * 2 * LENGTH * 4 * WIDTH
+    again = 8 * 4 * LENGTH * (3 * (2 * WIDTH + INNER) + 2 * WIDTH)  # in three blocks, and the two of the embedding
     padded = 8 * 3 * 4 * 2 * 4 * LENGTH
-    assert gpu - tpu == rounded - padded
+    assert gpu - tpu == rounded + again - padded
 
 
 def test_a_tpu_fills_tiles():
@@ -136,20 +137,22 @@ def test_a_tpu_fills_tiles():
     tpu, gpu = (step_memory(one_block, settings, kind, 1).activations for kind in ("tpu", "gpu"))
     rows = 24  # 20 tokens take 24 rows, and as columns 128
     assert tpu == 2 * rows * (5 * WIDTH + INNER) + 2 * WIDTH * 128 + 4 * (2 * 8 * 128 + 4 * 20)
-    assert gpu == 2 * 20 * (6 * WIDTH + INNER) + 4 * (2 * 8 * 20 + 4 * 20)
+    assert gpu == 2 * 20 * (10 * WIDTH + 2 * INNER) + 4 * (2 * 8 * 20 + 4 * 20)
     tpu, gpu = (step_memory(one_block, settings, kind, 1).working for kind in ("tpu", "gpu"))
     assert tpu == 2 * (3 * rows * INNER + 3 * 8 * rows * 128)
-    assert gpu == 2 * (3 * 20 * INNER + 3 * 8 * 20 * 20)
+    assert gpu == 2 * 20 * INNER
 
 
-def test_scores_are_retained_only_by_processors_without_dropout():
+def test_scores_are_retained_only_by_processors_without_dropout_and_gpus_have_none():
     without, scores = CONFIG.replace(attention_probs_dropout_prob=0.0), 4 * HEADS * LENGTH * LENGTH
     dropped, fused, processor = (
         step_memory(*what, 4) for what in ((CONFIG, SETTINGS, "gpu"), (without, SETTINGS, "gpu"), (without, SETTINGS, "cpu"))
     )
     assert dropped.activations == fused.activations == processor.activations - 3 * 4 * scores
-    assert dropped.working == processor.working == fused.working + 3 * 2 * scores
-    assert step_memory(CONFIG, SETTINGS, "cpu", 4) == dropped
+    assert dropped == fused
+    assert processor.working == fused.working + 3 * 2 * scores
+    dropped_there = step_memory(CONFIG, SETTINGS, "cpu", 4)
+    assert (dropped_there.activations, dropped_there.working) == (dropped.activations, processor.working)
 
 
 def test_rematerialised_blocks_retain_their_input_and_one_block_is_recomputed():
@@ -163,9 +166,18 @@ def test_the_logits_of_a_wide_vocabulary_are_more_than_a_block_and_a_chunk_of_th
     wide = CONFIG.replace(vocab_size=1024 * 256)
     settings = changed(max_predictions=128)
     whole, chunk = (step_memory(wide, changed(max_predictions=128, loss_chunk=size), "gpu", 16).working for size in (None, 128))
-    assert whole == 2 * 2 * 16 * 128 * wide.vocab_size
+    assert whole == 2 * 4 * 16 * 128 * wide.vocab_size
     assert chunk == 3 * 4 * 128 * wide.vocab_size
     assert step_memory(CONFIG, settings, "gpu", 16).working < chunk
+
+
+def test_the_discriminator_begins_after_the_logits_of_the_generator():
+    run = PretrainSettings(objective="electra", model=SMALL, seq_len=16, max_predictions=16)
+    wide = run.model_config(100_000, 0)
+    discriminator = step_memory(wide, PretrainSettings(model=SMALL, seq_len=16), "gpu", 4).activations
+    memory = step_memory(wide, run, "gpu", 4)
+    assert memory.working == 4 * 3 * 4 * 16 * 100_000 - discriminator
+    assert memory.activations > discriminator
 
 
 @pytest.mark.parametrize("kind", ["tpu", "gpu"])

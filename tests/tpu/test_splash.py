@@ -12,7 +12,7 @@ def slice_devices(monkeypatch):
     """A function from the name of a slice to its devices."""
     from jax.experimental import topologies
 
-    from keras_bert_rebuild.recipes.planning.tpu_compiler import ENVIRONMENT
+    from keras_bert_rebuild.recipes.planning.device_compiler import ENVIRONMENT
 
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)

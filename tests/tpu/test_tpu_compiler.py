@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_refused_by_both():
 def test_the_compiler_knows_every_slice():
     from jax.experimental import topologies
 
-    from keras_bert_rebuild.recipes.planning.tpu_compiler import ENVIRONMENT
+    from keras_bert_rebuild.recipes.planning.device_compiler import ENVIRONMENT
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():

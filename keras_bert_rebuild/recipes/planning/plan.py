@@ -1,17 +1,13 @@
 """Plan a pretraining on devices that are not at hand: whether it fits into memory, how fast it is, and how long it takes."""
 
-import dataclasses
-import importlib.util
-import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.recipes.planning.ask_compiler import CARDS, CHIPS, ask_compiler, can_compile
 from keras_bert_rebuild.recipes.planning.measured_memory import measure_memory
 from keras_bert_rebuild.recipes.planning.plan_devices import gpus as gpu_topology
 from keras_bert_rebuild.recipes.planning.plan_devices import this_processor, tpu_slice
@@ -21,47 +17,7 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSet
 from keras_bert_rebuild.recipes.settings import size_fields
 from keras_bert_rebuild.recipes.step_costs import gradient_bytes, largest_batch, num_params, orthogonal_flops, step_memory
 
-CHILD = "keras_bert_rebuild.recipes.planning.tpu_compiler"
-NEEDS = ("jax", "libtpu")
-
-
-def ask_tpu_compiler(config, settings, slice_):
-    """Compile the training step with the TPU compiler, without a TPU, and return its report.
-
-    Args:
-        config: a `BertConfig`.
-        settings: `PretrainSettings` of one phase.
-        slice_: a slice such as "v5e:2x2".
-
-    Returns:
-        `{"arguments": bytes, "temporaries": bytes, "program": bytes, "all_reduce": bytes, "flops": operations}` of one chip, or
-        `{"refused": message of the compiler}` if the step does not fit.
-
-    Raises:
-        ValueError: JAX or the compiler is not installed, or the slice is unknown.
-    """
-    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ValueError(f"compiling needs {' and '.join(missing)}: pip install 'jax[tpu]'.")
-    question = {"config": config.to_dict(), "settings": dataclasses.asdict(settings), "slice": slice_}
-    # JAX runs on the processor of this machine until the compiler is called.
-    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    answer = subprocess.run(
-        [sys.executable, "-m", CHILD], input=json.dumps(question), capture_output=True, text=True, env=environment, check=False
-    )
-    if answer.returncode == 0:
-        return json.loads(answer.stdout.splitlines()[-1])
-    messages = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
-    reason = next((line for line in reversed(messages) if "RESOURCE_EXHAUSTED" in line), None)
-    if reason is not None:
-        return {"refused": reason.partition("RESOURCE_EXHAUSTED: ")[2]}
-    raise ValueError(f"the TPU compiler could not compile for {slice_}: {messages[-1] if messages else 'it gave no reason'}")
-
-
 BILLION = 1_000_000_000
-
-# The chips that can be compiled for. A v4 is not among them: the compiler counts one of its chips as two devices.
-COMPILED = ("v5e", "v5p", "v6e")
 
 # The settings that a plan depends on.
 SETTINGS = (
@@ -116,7 +72,8 @@ def plan(
         packing: whether rows hold several sequences, and so have no padding and no pairs.
         real_tokens: the fraction of the positions of a batch that are not padding if every sequence has its own row, in (0, 1];
             None for 1.
-        compile: run the TPU compiler too, which takes minutes; it needs the extra `tpu`, but no TPU.
+        compile: also compile the step for that device, which takes minutes for a TPU; it needs the extra `tpu`, or JAX for CUDA,
+            but not the device.
         measure: on the CPU of this machine, run a few steps of at most 4,096 tokens and extrapolate their memory to the batch. The
             estimate otherwise assumes a program that XLA compiles for an accelerator, which is a lower bound on a CPU.
         vocab_size: tokens of the vocabulary, instead of the model's.
@@ -149,8 +106,9 @@ def plan(
     if not is_number(tokens) or tokens < 1:
         raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
     topology = _topology(tpu, gpus, gpu, cpu, run.dtype)
-    if compile and topology.device.name not in COMPILED:
-        raise ValueError(f"compile must be for a slice of {', '.join(COMPILED)}, such as tpu='v5e:4x4'; got {topology.words}.")
+    if compile and not can_compile(topology.device):
+        known = f"a slice of {', '.join(CHIPS)}, such as tpu='v5e:4x4', or a GPU among {', '.join(CARDS)}"
+        raise ValueError(f"compile must be for {known}; got {topology.words}.")
     if measure and topology.kind != "cpu":
         raise ValueError(f"measure must be for the CPU of this machine, cpu=True; got {topology.words}.")
     passes = run.gradient_accumulation_steps
@@ -210,7 +168,7 @@ def plan(
         device_hours=hours * topology.count,
         notes=(*_notes(topology, run, measured), *(published_beside(topology, run.dtype) if utilisation is None else ())),
         measured=measured,
-        compiled=ask_tpu_compiler(config, run, tpu) if compile else None,
+        compiled=ask_compiler(config, run, topology, per_device) if compile else None,
     )
 
 

@@ -103,7 +103,7 @@ class Plan:
     """The memory of steps that were run on this machine, if it was measured; it then determines `fits` and `largest_batch`."""
 
     compiled: dict | None = None
-    """The report of the TPU compiler for one chip, if it was run: bytes of arguments, temporaries, the program and the all-reduce,
+    """The report of the compiler for one device, if it was run: bytes of arguments, temporaries, the program and the all-reduce,
     and operations; or, if it refused the step, its message."""
 
     def to_dict(self) -> dict[str, Any]:

@@ -26,9 +26,9 @@ class DistilledTokens(MaskedTokens):
         teacher, heads = teacher_facts(settings.teacher)
         return [Trained(config, ("mlm",)), Trained(teacher, heads if settings.soft_weight else (), frozen=True)]
 
-    def arrays_of_logits(self, settings):
+    def arrays_of_logits(self, settings, kind):
         # The teacher's logits too; the softened log probabilities of both, their difference, and the teacher's probabilities.
-        return (3, 4) if settings.soft_weight else (2, 0)
+        return (3, 4) if settings.soft_weight else super().arrays_of_logits(settings, kind)
 
     def make(self, corpus, settings):
         teacher = load_teacher(settings.teacher, settings.packing)

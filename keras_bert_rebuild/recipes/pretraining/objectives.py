@@ -24,6 +24,8 @@ class Trained:
     """Fraction of the tokens that run through its blocks in a second stream."""
     frozen: bool = False
     """Whether it is frozen, as a teacher, and only runs forward."""
+    after_logits: bool = False
+    """Whether it begins when the logits of the vocabulary are no longer needed at once: ELECTRA's discriminator."""
 
     @property
     def num_params(self):
@@ -87,9 +89,15 @@ class MaskedTokens:
         """The initial model of a run on a corpus."""
         return starting_model(corpus, settings)
 
-    def arrays_of_logits(self, settings):
-        """How many arrays as large as all logits a step holds at once: in the compute dtype, and in float32."""
-        return 2, 0  # the logits and their gradient
+    def arrays_of_logits(self, settings, kind):
+        """How many arrays as large as all logits a step holds at once: in the compute dtype, and in float32.
+
+        Args:
+            settings: `PretrainSettings`.
+            kind: "tpu", "gpu" or "cpu".
+        """
+        # The logits and their gradient; except on a TPU, these are the logarithms of the probabilities, and not yet rounded.
+        return (2, 0) if kind == "tpu" else (0, 2)
 
     def build(self, config, settings, seq_len=None):
         """A new model, for examples of a fixed length or, with None, of any length."""
@@ -161,9 +169,9 @@ class ReplacedTokens(MaskedTokens):
 
     def models(self, config, settings):
         generator = generator_config(config, settings.generator_size)
-        return [Trained(config, ("rtd",)), Trained(generator, ("mlm",), embedding_params(config))]
+        return [Trained(config, ("rtd",), after_logits=True), Trained(generator, ("mlm",), embedding_params(config))]
 
-    def arrays_of_logits(self, settings):
+    def arrays_of_logits(self, settings, kind):
         return 1, 2  # before the gradient exists: the probabilities, and their cumulative sums to sample from
 
     def build(self, config, settings, seq_len=None):

@@ -2,12 +2,14 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 
 import pytest
 
 from keras_bert_rebuild import BertConfig, plan
-from keras_bert_rebuild.recipes.planning.plan import ask_tpu_compiler
+from keras_bert_rebuild.recipes.planning.ask_compiler import CARDS, ask_compiler
+from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, gpus, tpu_slice
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 
 ANSWER = {"all_reduce": 5, "arguments": 4, "temporaries": 3, "program": 2, "flops": 1.0}
@@ -28,26 +30,42 @@ def child(monkeypatch):
     return run
 
 
-def ask():
-    return ask_tpu_compiler(BertConfig(), PretrainSettings(batch_size=64), "v5e:2x2")
+def ask(topology=None):
+    return ask_compiler(BertConfig(), PretrainSettings(batch_size=64), topology or tpu_slice("v5e:2x2"), 16)
 
 
 def test_the_process_gets_config_settings_and_slice_on_jax_without_a_device(child):
     child.ends = (0, f"a note of a library\n{json.dumps(ANSWER)}", "")
     assert ask() == ANSWER
     ((command, how),) = child.calls
-    assert command[1:] == ["-m", "keras_bert_rebuild.recipes.planning.tpu_compiler"]
+    assert command[1:] == ["-m", "keras_bert_rebuild.recipes.planning.device_compiler"]
     question = json.loads(how["input"])
     assert BertConfig.from_dict(question["config"]) == BertConfig()
     assert PretrainSettings.from_dict(question["settings"]) == PretrainSettings(batch_size=64)
     assert question["slice"] == "v5e:2x2"
+    assert "gpu" not in question
     assert (how["env"]["KERAS_BACKEND"], how["env"]["JAX_PLATFORMS"]) == ("jax", "cpu")
+
+
+def test_for_gpus_the_process_gets_the_description_of_one_and_its_examples(child):
+    child.ends = (0, json.dumps(ANSWER), "")
+    assert ask(gpus(8, "h100")) == ANSWER
+    question = json.loads(child.calls[0][1]["input"])
+    assert (question["capability"], question["examples"]) == (9.0, 16)
+    assert "slice" not in question
+    for part in ("core_count: 132 ", "device_memory_size: 80000000000 ", "{ major: 9 minor: 0 }", '"NVIDIA H100 SXM"'):
+        assert part in question["gpu"]
+
+
+def test_the_cards_that_can_be_compiled_for_are_those_of_the_plan():
+    assert set(CARDS) < set(GPU_CARDS)
 
 
 def test_the_result_is_part_of_the_plan(child):
     child.ends = (0, json.dumps(ANSWER), "")
-    assert plan("tiny", tpu="v5e:2x2", compile=True).compiled == ANSWER
-    assert plan("tiny", tpu="v5e:2x2").compiled is None
+    for devices in ({"tpu": "v5e:2x2"}, {"gpu": "h100"}, {"gpus": 8, "gpu": "a100-80"}):
+        assert plan("tiny", **devices, compile=True).compiled == ANSWER
+        assert plan("tiny", **devices).compiled is None
 
 
 def test_a_step_that_does_not_fit_is_a_result(child):
@@ -57,14 +75,25 @@ def test_a_step_that_does_not_fit_is_a_result(child):
 
 def test_a_compiler_that_fails_is_one_sentence(child):
     child.ends = (1, "", "Traceback\nINVALID_ARGUMENT: no such slice\n")
-    with pytest.raises(ValueError, match="could not compile for v5e:2x2: INVALID_ARGUMENT: no such slice"):
+    with pytest.raises(ValueError, match="could not compile for TPU v5e, slice 2x2, 4 chips: INVALID_ARGUMENT: no such slice"):
         ask()
+    child.ends = (1, "", "RuntimeError: in a layer\n\ncuDNN not found.\n  inputs=none")
+    with pytest.raises(ValueError, match="could not compile for NVIDIA H100 SXM: cuDNN is not installed"):
+        ask(gpus(1, "h100"))
     child.ends = (-9, "", "")
-    with pytest.raises(ValueError, match="could not compile for v5e:2x2: it gave no reason"):
+    with pytest.raises(ValueError, match="could not compile for TPU v5e, slice 2x2, 4 chips: it gave no reason"):
         ask()
 
 
-def test_without_the_compiler_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "libtpu" else name)
-    with pytest.raises(ValueError, match=r"compiling needs libtpu: pip install 'jax\[tpu\]'"):
-        ask()
+@pytest.mark.parametrize(
+    ("topology", "absent", "said"),
+    [
+        (tpu_slice("v5e:2x2"), "libtpu", r"TPU v5e, slice 2x2, 4 chips needs libtpu: pip install 'jax\[tpu\]'"),
+        (gpus(1, "h100"), "jax(_cuda.*)?", r"H100 SXM needs jax and jax_cuda12_plugin: pip install 'jax\[cuda12\]'"),
+    ],
+    ids=["tpu", "gpu"],
+)
+def test_without_the_compiler_the_package_is_named(monkeypatch, topology, absent, said):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if re.fullmatch(absent, name) else name)
+    with pytest.raises(ValueError, match=said):
+        ask(topology)

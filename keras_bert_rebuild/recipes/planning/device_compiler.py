@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.checkpoints.loaded_values import unwritten
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.kernels.jax_devices import compiling_for_cuda
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
@@ -23,6 +24,9 @@ from keras_bert_rebuild.training.compile_model import compile_model
 
 # The compiler must not look for a chip, and other processes may use it at the same time.
 ENVIRONMENT = {"TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+
+# Without a GPU, forms of a product cannot be timed to choose the fastest one.
+GPU_FLAGS = "--xla_gpu_autotune_level=0"
 
 
 def make_compiled_model(config, settings):
@@ -89,24 +93,51 @@ def compile_for_slice(config, settings, slice_):
     """
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
     phase = settings.all_phases[0]
-    model = make_compiled_model(config, settings)
     # A host has four chips or eight, except in a slice of one.
     host = {"chips_per_host_bounds": (1, 1, 1)} if slice_.endswith(":1x1") else {}
     devices = topologies.get_topology_desc(platform="tpu", topology_name=slice_, **host).devices
+    compiled = _compiled(config, settings, devices, phase.batch_size // settings.gradient_accumulation_steps, "tpu")
+    return {**_report(compiled), "all_reduce": all_reduced_bytes(compiled.as_text()), "flops": compiled.cost_analysis()["flops"]}
+
+
+def compile_for_gpu(config, settings, target, capability, examples):
+    """Compile the training step of one NVIDIA GPU with XLA, with the kernels of this library that would run there.
+
+    Their trials cannot run and count as passed.
+
+    Args:
+        config: a `BertConfig`.
+        settings: `PretrainSettings` of one phase.
+        target: the description of the GPU, the text form of XLA's `GpuTargetConfigProto`.
+        capability: its compute capability, such as 9.0.
+        examples: how many examples it computes at once.
+
+    Returns:
+        The compiler's report, as for `compile_for_slice`; of the operations it knows nothing, since products are calls.
+    """
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {GPU_FLAGS}".strip()
+    devices = topologies.get_topology_desc("", "cuda", target_config=target, topology="1x1x1").devices
+    with compiling_for_cuda(capability):
+        return {**_report(_compiled(config, settings, devices, examples, "cuda")), "all_reduce": 0, "flops": 0}
+
+
+def _compiled(config, settings, devices, examples, platform):
+    """The compiled program of a step whose examples are split over devices."""
+    model = make_compiled_model(config, settings)
     mesh = Mesh(np.array(devices), ("batch",))
     replicated, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec("batch"))
-    micro_batch = phase.batch_size // settings.gradient_accumulation_steps
-    arguments = step_arguments(model, micro_batch, phase.seq_len, replicated, split)
+    arguments = step_arguments(model, examples, settings.all_phases[0].seq_len, replicated, split)
     # As `fit` compiles it: the new state reuses the memory of the old one.
     step = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, replicated))
-    compiled = step.trace(*arguments).lower(lowering_platforms=("tpu",)).compile()
-    memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+    return step.trace(*arguments).lower(lowering_platforms=(platform,)).compile()
+
+
+def _report(compiled):
+    memory = compiled.memory_analysis()
     return {
-        "all_reduce": all_reduced_bytes(compiled.as_text()),
         "arguments": memory.argument_size_in_bytes,
         "temporaries": memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes,
         "program": memory.generated_code_size_in_bytes,
-        "flops": cost["flops"],
     }
 
 
@@ -126,7 +157,11 @@ def main():
     question = json.load(sys.stdin)
     settings = PretrainSettings.from_dict(question["settings"])
     keras.config.set_dtype_policy(settings.dtype)
-    answer = compile_for_slice(BertConfig.from_dict(question["config"]), settings, question["slice"])
+    config = BertConfig.from_dict(question["config"])
+    if "slice" in question:
+        answer = compile_for_slice(config, settings, question["slice"])
+    else:
+        answer = compile_for_gpu(config, settings, question["gpu"], question["capability"], question["examples"])
     json.dump(answer, sys.stdout)
 
 

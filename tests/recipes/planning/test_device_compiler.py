@@ -17,7 +17,7 @@ def lowered(**settings):
     """The exported step of a tiny model, and the state it takes."""
     import jax
 
-    from keras_bert_rebuild.recipes.planning.tpu_compiler import make_compiled_model, step_arguments
+    from keras_bert_rebuild.recipes.planning.device_compiler import make_compiled_model, step_arguments
 
     settings = PretrainSettings(batch_size=4, seq_len=8, dtype="mixed_bfloat16", **settings)
     keras.config.set_dtype_policy(settings.dtype)
@@ -45,7 +45,7 @@ def test_the_step_of_fit_is_lowered_for_tpu(settings):
 
 
 def test_the_sums_over_devices_are_read_from_the_text_of_a_program():
-    from keras_bert_rebuild.recipes.planning.tpu_compiler import all_reduced_bytes
+    from keras_bert_rebuild.recipes.planning.device_compiler import all_reduced_bytes
 
     program = """
       %add.1 = f32[100,100]{1,0:T(8,128)} add(%a, %b)
