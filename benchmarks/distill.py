@@ -104,24 +104,14 @@ def copied(args, settings, config):
 
 
 def score(args, folder):
-    """Loss and accuracy at the same masked tokens of the held-out text, and the parameters of the model."""
-    from keras_bert_rebuild import TokenStore, compile_model, from_pretrained, pretraining_batches
+    """Loss and accuracy at the same masked tokens of the held-out text, as in race.py, and the parameters of the model."""
+    from keras_bert_rebuild import TokenStore, from_pretrained
+    from keras_bert_rebuild.recipes.pretraining.masked_score import masked_score
 
-    model = compile_model(from_pretrained(folder, heads=["mlm"]))
-    store = TokenStore(args.work / "held_out-tokens")
-    rows = max(int(store.num_tokens) // (args.seq_len * 32), 1)
-    settings = {
-        "seed": 1,
-        "steps_per_epoch": rows,
-        "repeat": True,
-        "next_sentence": None,
-        "mask_mask_rate": 1.0,
-        "mask_random_rate": 0.0,
-    }
-    segments = model.config.type_vocab_size > 0
-    batches = pretraining_batches(store, 32, args.seq_len, args.seq_len, **settings, segments=segments, short_seq_prob=0.0)
-    found = model.evaluate(batches, verbose=0, return_dict=True)
-    return {"loss": found["loss"], "accuracy": found["accuracy"], "parameters": model.count_params()}
+    model = from_pretrained(folder, heads=["mlm"])
+    held_out, train = (TokenStore(args.work / f"{name}-tokens") for name in ("held_out", "train"))
+    found = masked_score(model, held_out, train, args.seq_len)
+    return {"loss": found.loss, "accuracy": found.accuracy, "parameters": model.count_params()}
 
 
 def table(results):

@@ -203,8 +203,8 @@ def num_params(config, settings):
 def _of_blocks(encoder, settings, kind, size_of):
     """Bytes per example: what all blocks store for the backward pass, and what the backward pass of one block needs."""
     letters = letters_of(encoder, length=settings.all_phases[0].seq_len)
-    # A fused kernel recomputes the scores; processors have none. On a TPU and on a processor dropout of the probabilities
-    # has none either, but its form computes the scores again: one block's exist at a time.
+    # A fused kernel recomputes the scores; processors have no such kernel. Dropout of the probabilities has one on GPUs only, but
+    # elsewhere, too, its form for JAX computes the scores again: those of one block exist at a time.
     dropped = any(block.attention.dropout > 0 for block in encoder.blocks)
     plain = kind == "cpu" and not dropped
 

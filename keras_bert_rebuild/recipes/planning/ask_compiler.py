@@ -18,9 +18,9 @@ CHIPS = ("v5e", "v5p", "v6e")
 Processors = namedtuple("Processors", ["capability", "count", "shared", "shared_of_block", "cache", "clock"])
 
 # From tables of NVIDIA's tuning guides for Ampere and Hopper (https://docs.nvidia.com/cuda/hopper-tuning-guide/).
-AMPERE = Processors(8.0, 108, 164 << 10, 163 << 10, 40 << 20, 1.41)
-HOPPER = Processors(9.0, 132, 228 << 10, 227 << 10, 50 << 20, 1.98)
-CARDS = {"a100-40": AMPERE, "a100-80": AMPERE, "h100": HOPPER, "h200": HOPPER._replace(cache=60 << 20)}
+A100 = Processors(8.0, 108, 164 << 10, 163 << 10, 40 << 20, 1.41)
+H100 = Processors(9.0, 132, 228 << 10, 227 << 10, 50 << 20, 1.98)
+CARDS = {"a100-40": A100, "a100-80": A100, "h100": H100, "h200": H100._replace(cache=60 << 20)}
 
 # The description of a GPU in the text form of XLA's message `GpuTargetConfigProto`.
 TARGET = """
