@@ -72,7 +72,7 @@ NOT_IN_REST = {
 # Marks of tests that may run on this backend alone, so that all their cases are in its runs.
 BOUND = {"tensorflow", "skipif"}
 # Marks of tests that have their own environment.
-BY_NAME = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"}
+BY_NAME = {"exhaustive", "tpu", "cuda", "browser", "package", "soak", "hostile"}
 
 
 def matches(item, patterns):
