@@ -190,7 +190,7 @@ def _topology(tpu, gpus, gpu, cpu, dtype):
 def _notes(topology, settings, measured):
     if topology.kind == "cpu" and measured is None:
         yield (
-            "The memory is a lower bound: on a processor a run takes two to five times as much, by backend; measuring it "
+            "The memory is a lower bound: on a processor a run takes 1.2 to 5 times as much, by backend; measuring it "
             "(--measure, measure=True) takes about a minute."
         )
     if settings.dtype == "mixed_bfloat16" and topology.device.bfloat16 is None:
