@@ -13,7 +13,6 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.labelled.example_kinds import Kind
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
-from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head, task_tokenizer
@@ -51,7 +50,7 @@ class Task(abc.ABC):
     """The value that pads targets of tokens."""
 
     ignored_label: int | None = None
-    """A label that the loss of the task ignores; None if it counts all labels."""
+    """A label that the loss of the task ignores, for the `filling` of its batches; None if it counts all labels."""
 
     examples: str | Kind
     """The type of its examples, as for `read_examples`."""
@@ -232,9 +231,7 @@ class Task(abc.ABC):
         inputs, padding = self._inputs(encoded.windows)
         inputs = [[values[i] for i in rows] for values in inputs]
         buckets = self.row_lengths or buckets_for([len(row) for row in inputs[0]], self.max_len)
-        # A smaller batch would be compiled separately, and the devices of a `keras.distribution` could not share it.
-        filling = self.ignored_label if seed is not None and traits.compiles_each_shape() else None
-        return BucketedBatches(inputs, labels, batch_size, buckets, seed, padding, self.label_padding, group, filling, **kwargs)
+        return BucketedBatches(inputs, labels, batch_size, buckets, seed, padding, self.label_padding, group, **kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the task as a Hugging Face folder, with the other settings in task.json: see `load_task`."""

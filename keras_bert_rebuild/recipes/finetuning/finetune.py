@@ -128,7 +128,10 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     made = make_task(spec, model, examples["train"], settings)
     encoded = {name: made.encode(rows) for name, rows in examples.items()}  # refuses labels that are not in the set
     made.row_lengths = shared_lengths(encoded, settings, made.max_len)
-    batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
+    # A smaller batch would be compiled separately, and the devices of a `keras.distribution` could not share it.
+    fills = made.ignored_label is not None and traits.compiles_each_shape()
+    filled = {"filling": made.ignored_label} if fills else {}
+    batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers, **filled)
     steps = settings.steps or settings.epochs * len(batches)
     adapt(made.model, settings)  # before a training model shares its layers
     schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)

@@ -3,14 +3,15 @@
 import keras
 import numpy as np
 import pytest
-from helpers.small_tasks import TOKENIZER, sentence, small_encoder
+from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 
-from keras_bert_rebuild import TextClassifier, TokenClassifier
+from keras_bert_rebuild import TextClassifier, TokenClassifier, save_pretrained
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TaggedWords
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.recipes.finetuning.finetune import LENGTHS, shared_lengths
+from keras_bert_rebuild.recipes.finetuning.finetune import LENGTHS, finetune, shared_lengths
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks import text_rows
+from keras_bert_rebuild.tasks.task import Task
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_a_short_training_has_fewer_lengths_than_a_long_one(encoded, compiled):
 
 def test_training_and_evaluation_have_at_most_five_shapes(task, encoded, compiled, monkeypatch):
     task.row_lengths = shared_lengths(encoded, FinetuneSettings(epochs=100), 40)
-    batches = task.batches(encoded["train"], 32, seed=0)
+    batches = task.batches(encoded["train"], 32, seed=0, filling=task.ignored_label)
     trained = {batches[index][0][0].shape for index in range(len(batches))}
     assert len(trained) <= 4  # 500 is no multiple of 32
     evaluated, begin = [], text_rows.dispatched
@@ -67,14 +68,13 @@ TAGGED = [TaggedWords(tuple(e.text.split()), tuple(LABELS[len(word) > 3] for wor
     ],
     ids=["labels", "tags", "crf"],
 )
-def test_the_smaller_batch_trains_the_same_when_it_is_filled_up(monkeypatch, cls, examples, class_weights, settings):
+def test_the_smaller_batch_trains_the_same_when_it_is_filled_up(cls, examples, class_weights, settings):
     losses, weights, rows = [], [], []
-    for is_filled in (False, True):
-        monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: is_filled)  # noqa: B023
+    for filling in (None, cls.from_encoder(small_encoder(), TOKENIZER, labels=LABELS, **settings).ignored_label):
         task = cls.from_encoder(small_encoder(), TOKENIZER, labels=LABELS, seed=1, **settings)
         task.row_lengths = [40]
         task.compile(keras.optimizers.SGD(0.1), class_weights=class_weights)
-        batches = task.batches(task.encode(examples), 4, seed=0)
+        batches = task.batches(task.encode(examples), 4, seed=0, filling=filling)
         rows.append(sorted(len(batches[index][1]) for index in range(3)))
         losses += task.training_model.fit(batches, epochs=2, shuffle=False, verbose=0).history["loss"]
         weights.append([variable.numpy() for variable in task.training_model.weights])
@@ -82,6 +82,27 @@ def test_the_smaller_batch_trains_the_same_when_it_is_filled_up(monkeypatch, cls
     np.testing.assert_allclose(losses[:2], losses[2:], rtol=1e-5)
     for smaller, filled in zip(*weights, strict=True):
         np.testing.assert_allclose(filled, smaller, atol=1e-5)
+
+
+def test_only_a_fine_tuning_fills_up_its_batches_and_only_where_each_shape_is_compiled(monkeypatch, tmp_path):
+    rows = {}
+
+    def batches(self, encoded, batch_size, seed, **kwargs):
+        made = Task.batches(self, encoded, batch_size, seed, **kwargs)
+        rows[is_compiled] = sorted(len(made[index][1]) for index in range(len(made)))
+        return made
+
+    save_pretrained(small_encoder(), tmp_path / "model", vocabulary=VOCABULARY)
+    monkeypatch.setattr(TextClassifier, "batches", batches)
+    for is_compiled in (False, True):
+        monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: is_compiled)  # noqa: B023
+        settings = {"epochs": 1, "batch_size": 4, "workers": 0, "max_len": 40}
+        finetune("classification", tmp_path / "model", CLASSIFIED, CLASSIFIED, tmp_path / str(is_compiled), settings)
+    assert rows == {False: [3, 4, 4], True: [4, 4, 4]}
+    monkeypatch.undo()
+    task = TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=LABELS)
+    plain = task.batches(task.encode(CLASSIFIED), 4, seed=0)
+    assert min(label for index in range(3) for label in plain[index][1]) == 0
 
 
 def test_another_backend_has_the_usual_lengths(encoded, monkeypatch):
