@@ -21,16 +21,6 @@ FINE_STEPS = ((32, 2), (64, 4), (128, 8), (256, 16), (512, 32), (1 << 20, 128))
 # Batches per window: enough to separate lengths, few enough that one batch can be made quickly on its own.
 WINDOW = 32
 
-# A batch that runs before it is full also takes rows of at least this fraction of its length: cheaper than a batch of their own.
-CLOSE = 0.85
-
-# Rows that may be read, and bytes of results that may be held back, before the oldest row has its result.
-LOOK_AHEAD = 4096
-WAITING_BYTES = 1 << 27
-
-# Rows that are read while the batch of the oldest pending row is computed.
-GRACE = 256
-
 # The indices of the examples of a batch `(batch,)`, and the length it is padded to.
 Bucket = namedtuple("Bucket", ["indexes", "length"])
 
@@ -105,107 +95,6 @@ def length_windows(sizes, batch_size, lengths, key):
 def rows_of_batch(tokens, length):
     """The number of rows of a length that a budget of tokens allows, at least one."""
     return max(1, tokens // length)
-
-
-class Buckets:
-    """Pass rows of similar length through a function together.
-
-    Args:
-        answer: a function of a list of rows and the length to pad them to; returns an array per row.
-        lengths: the lengths, see `bucket_lengths`.
-        batch_tokens: tokens of a batch, padding included; a batch has at least one row.
-        look_ahead: rows that may be read before the oldest of them has its result.
-        fetch: a function from the return value of `answer` to the arrays, called once the next batch has been dispatched, so that
-            the device computes while rows are read; `GRACE` further rows are read ahead. None if `answer` returns the arrays.
-    """
-
-    def __init__(self, answer, lengths, batch_tokens, look_ahead=LOOK_AHEAD, fetch=None):
-        self.answer = answer
-        self.fetch = fetch
-        self.lengths = lengths
-        self.batch_tokens = batch_tokens
-        self.look_ahead = look_ahead
-
-    def with_lengths(self, lengths):
-        """A copy with other lengths."""
-        return Buckets(self.answer, lengths, self.batch_tokens, self.look_ahead, self.fetch)
-
-    def rows(self, length):
-        """The number of rows in a full batch of a length."""
-        return rows_of_batch(self.batch_tokens, length)
-
-    def stream(self, rows):
-        """Yield the result of every row, in order.
-
-        A batch runs when it is full. The batch of the oldest pending row also runs once `look_ahead` rows, or `WAITING_BYTES` of
-        results, wait for that row, so memory does not grow with the number of rows.
-
-        Args:
-            rows: an iterable, possibly endless, of rows, each a tuple whose first item is a sequence of ids.
-
-        Raises:
-            ValueError: a row is longer than the last length.
-        """
-        queues = {length: [] for length in self.lengths}
-        full = {length: self.rows(length) for length in self.lengths}
-        lengths = list(self.lengths)
-        done, waiting, first = {}, 0, 0
-        running = None  # indices of the rows that the device is computing, and their future results
-
-        def settle():
-            nonlocal running, waiting
-            if running is not None:
-                (numbers, answers), running = running, None
-                answers = answers if self.fetch is None else self.fetch(answers)
-                done.update(zip(numbers, answers, strict=True))
-                waiting += sum(answer.nbytes for answer in answers)
-
-        def run(length):
-            nonlocal running
-            room, batch = full[length], []
-            for close in (each for each in reversed(self.lengths) if CLOSE * length <= each <= length):
-                taken = room - len(batch)
-                batch += queues[close][:taken]
-                queues[close] = queues[close][taken:]
-            answers = self.answer([row for _, row in batch], length)
-            settle()
-            running = [number for number, _ in batch], answers
-            if self.fetch is None:
-                settle()
-
-        for number, row in enumerate(rows):
-            size = len(row[0])
-            if size > lengths[-1]:
-                raise ValueError(f"a text may have at most {lengths[-1]} tokens; text {number} has {size}.")
-            length = lengths[bisect.bisect_left(lengths, size)]
-            queues[length].append((number, row))
-            if len(queues[length]) == full[length]:
-                run(length)
-            # Most rows only join a queue: nothing is done, and nothing is due.
-            while first in done or number - first >= self.look_ahead or waiting >= WAITING_BYTES:
-                while first in done:
-                    waiting -= done[first].nbytes
-                    yield done.pop(first)
-                    first += 1
-                ahead = number - first
-                if first > number or (ahead < self.look_ahead and waiting < WAITING_BYTES):
-                    break
-                if running is not None and first in running[0]:
-                    if ahead < self.look_ahead + GRACE and waiting < WAITING_BYTES:
-                        break
-                    settle()
-                else:
-                    run(next(length for length, queue in queues.items() if queue and queue[0][0] == first))
-        # Longest first, so that every batch except the last few is full.
-        while any(queues.values()):
-            run(max(length for length, queue in queues.items() if queue))
-            while first in done:
-                yield done.pop(first)
-                first += 1
-        settle()
-        while first in done:
-            yield done.pop(first)
-            first += 1
 
 
 class EpochBatches(keras.utils.PyDataset):

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_bert_rebuild.data.batches import LOOK_AHEAD, Buckets, bucket_lengths
+from keras_bert_rebuild.data.batches import bucket_lengths
+from keras_bert_rebuild.data.buckets import LOOK_AHEAD, Buckets
 from keras_bert_rebuild.data.corpora.store_files import sha256_of
 from keras_bert_rebuild.export.openvino import OpenVINORunner
 from keras_bert_rebuild.files.printable import printable
@@ -106,11 +107,13 @@ class ExportedRetriever:
         runner = self.runner
         tokens = batch_tokens or BATCH_TOKENS
         stream = EmbeddingStream(runner, runner.tokenizer, runner.max_len, batch_tokens=tokens, prompt=runner.prompt(role))
-        return map(self._words if self.kind == "sparse_embedding" else self._compared, stream.stream(texts))
+        if self.kind == "sparse_embedding":
+            return map(self._words, stream.stream(texts))
+        return itertools.chain.from_iterable(map(self._compared, stream.blocks(texts)))
 
-    def _compared(self, vector):
-        """A vector scaled such that dot products are the similarity."""
-        return unit(vector) if self.runner.settings.get("measure", "cosine") == "cosine" else vector
+    def _compared(self, vectors):
+        """Vectors scaled such that dot products are the similarity."""
+        return unit(vectors) if self.runner.settings.get("measure", "cosine") == "cosine" else vectors
 
     def _words(self, weights):
         """The word ids of a text, ascending, and their weights."""

@@ -19,7 +19,7 @@ _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _LOCKS_LOCK = threading.Lock()
 
 
-def dispatched(model: Any, inputs: Any) -> Any:
+def dispatched(model: Any, inputs: Any, variables: list[Any] | None = None) -> Any:
     """Start computing `model.predict_on_batch(inputs)` without waiting for it; safe to call from several threads.
 
     On TensorFlow, with several devices, and for a model that runs eagerly, this is `predict_on_batch`, which waits.
@@ -27,6 +27,7 @@ def dispatched(model: Any, inputs: Any) -> Any:
     Args:
         model: a Keras model.
         inputs: the inputs of a batch, already checked.
+        variables: `model.variables`, if the caller has them: JAX needs them, and Keras looks through all layers for them.
 
     Returns:
         The outputs on the device, for `fetched`.
@@ -38,7 +39,7 @@ def dispatched(model: Any, inputs: Any) -> Any:
             return model.predict_on_batch(inputs)
         if (module := MODULES.get(keras.config.backend())) is None:
             return model.predict_on_batch(inputs)
-        return importlib.import_module(module).begin(model, inputs)
+        return importlib.import_module(module).begin(model, inputs, variables)
 
 
 def fetched(outputs: Any) -> Any:

@@ -7,12 +7,13 @@ import torch
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 
 
-def begin(model, inputs):
+def begin(model, inputs, variables=None):
     """The outputs of a model for a batch, without gradients; a model compiled by `torch.compile` is called itself.
 
     Args:
         model: a Keras model.
         inputs: arrays.
+        variables: ignored; JAX takes them.
     """
     if model.jit_compile:
         return model.predict_on_batch(inputs)

@@ -7,13 +7,14 @@ import numpy as np
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.data.batches import bucket_lengths, input_arrays, model_inputs
+from keras_bert_rebuild.data.batches import bucket_lengths, model_inputs, padded
+from keras_bert_rebuild.data.encoded_block import EncodedRows
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import fetched
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.tasks.sentence_modules import module_layers
-from keras_bert_rebuild.tasks.text_rows import begun, filled_up, predict_batch
+from keras_bert_rebuild.tasks.text_rows import begun, filled_up
 
 # Poolings by name, and the function that creates the layer, in float32 under any policy, as the vectors are. Its argument is the
 # number of tokens at the start of a row that are not pooled.
@@ -174,17 +175,33 @@ class RowAnswers:
         self.model, self.pad_id, self.max_rows = model, pad_id, max_rows
         self._compiled = traits.compiles_each_shape(model)
         self._counts = {}  # for every length, the numbers of rows with a compiled program
+        self._variables = None
+
+    def start(self):
+        """Begin a stream of batches, in which the model has the same variables; their values may change."""
+        self._variables = list(self.model.variables)
 
     def __call__(self, rows, length):
-        """Start computing rows `(ids, segments)`, padded to a length; return the argument of `fetch` and the number of rows."""
+        """Start computing rows `(ids, segments)`, padded to a length; return the argument of `fetch` and the number of rows.
+
+        Args:
+            rows: a list of pairs, or `EncodedRows`.
+            length: the length.
+        """
         model, count = self.model, len(rows)
         names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
-        inputs, padding = model_inputs(names, *zip(*rows, strict=True), self.pad_id)
-        if self.max_rows is not None or self._compiled:
-            return predict_batch(model, inputs, padding, length, self._filled_up(count, length)), count
-        if model.inputs[0].shape[1] is None:
-            length = max(map(len, inputs[0]))
-        return begun(model, input_arrays(inputs, length, padding)), count
+        few_shapes = self.max_rows is not None or self._compiled
+        if not few_shapes and model.inputs[0].shape[1] is None:
+            length = max(len(ids) for ids, _ in rows)
+        if isinstance(rows, EncodedRows):
+            arrays = rows.arrays(names, length, self.pad_id)
+        else:
+            inputs, padding = model_inputs(names, *zip(*rows, strict=True), self.pad_id)
+            arrays = [padded(column, length, pad) for column, pad in zip(inputs, padding, strict=True)]
+        if few_shapes:
+            chosen = self._filled_up(count, length)
+            arrays = [array[chosen] for array in arrays] if len(chosen) != count else arrays
+        return begun(model, bare_if_one(tuple(arrays)), self._variables), count
 
     def fetch(self, answers):
         """Wait for a batch that was started; its rows, a float32 array."""

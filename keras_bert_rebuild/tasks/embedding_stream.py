@@ -9,15 +9,18 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.batches import LOOK_AHEAD, Buckets, bucket_lengths, rows_of_batch
+from keras_bert_rebuild.data.batches import bucket_lengths, rows_of_batch
+from keras_bert_rebuild.data.buckets import LOOK_AHEAD, Buckets
+from keras_bert_rebuild.data.encoded_block import EncodedBlock
 from keras_bert_rebuild.data.few_lengths import ENOUGH, chosen_lengths
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
-from keras_bert_rebuild.tasks.text_rows import encode_windows
-from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+from keras_bert_rebuild.tasks.text_rows import mean_of_windows
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, slices
 
-# Number of texts that are tokenised at once.
+# Number of texts that are tokenised at once, and of their characters, which limit the memory of long ones.
 TEXTS_PER_CALL = 512
+CHARACTERS_PER_CALL = 1 << 20
 
 # Number of texts whose lengths determine the lengths that rows are padded to, if every length is compiled.
 FIRST_TEXTS = 1024
@@ -48,6 +51,7 @@ class EmbeddingStream:
             of a text is the mean over its windows, weighted by their numbers of tokens.
         fetch: see `Buckets`.
         few: if every length is compiled, choose at most five lengths by the first 1,024 texts; see `chosen_lengths`.
+        start: called before the first batch of every stream.
 
     Example: `for vector in EmbeddingStream.of_model(model, tokenizer).stream(lines): ...`
     """
@@ -64,6 +68,7 @@ class EmbeddingStream:
         fetch: Callable[[Any], Any] | None = None,
         few: bool = False,
         stride: int | None = None,
+        start: Callable[[], Any] | None = None,
     ) -> None:
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1; got {batch_tokens}.")
@@ -74,6 +79,7 @@ class EmbeddingStream:
         lengths = lengths or bucket_lengths(max_len, compiled=few)
         self._buckets = Buckets(answer, lengths, batch_tokens, look_ahead or max(LOOK_AHEAD, batch_tokens), fetch)
         self._to_choose = few
+        self._start = start
 
     @classmethod
     def of_model(
@@ -118,7 +124,9 @@ class EmbeddingStream:
         answers = RowAnswers(pooled, tokenizer.pad_id, max_rows=lambda length: rows_of_batch(tokens, length))
         few = lengths is None and pooled.inputs[0].shape[1] is None and traits.compiles_each_shape(pooled)
         lengths = lengths_of(pooled, max_len) if lengths is None else lengths
-        return cls(answers, tokenizer, max_len, lengths, tokens, fetch=answers.fetch, **{"few": few, **options})
+        return cls(
+            answers, tokenizer, max_len, lengths, tokens, fetch=answers.fetch, start=answers.start, **{"few": few, **options}
+        )
 
     @property
     def lengths(self) -> Sequence[int]:
@@ -135,10 +143,10 @@ class EmbeddingStream:
         Raises:
             ValueError: there are no texts; or as for `stream`.
         """
-        vectors = list(self.stream(texts))
+        vectors = list(self.blocks(texts))
         if not vectors:
             raise ValueError("texts must be a list of at least one text; got an empty list.")
-        return np.array(vectors)  # five times as fast as np.stack
+        return np.concatenate(vectors)
 
     def stream(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
         """Yield the vector of every text, in order and in constant memory.
@@ -149,23 +157,35 @@ class EmbeddingStream:
         Raises:
             ValueError: a string instead of a list of texts, or an item that is not a string.
         """
+        return itertools.chain.from_iterable(self.blocks(texts))
+
+    def blocks(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
+        """Yield the vectors of `stream` in arrays `(texts, width)`, each of up to 512 texts."""
         if isinstance(texts, (str, bytes)):
             raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
-        windows: deque[list[int]] = deque()  # for every text that was read ahead, the numbers of tokens of its windows
-        vectors = self._vectors(self._rows(iter(texts), windows))
-        return vectors if self.stride is None else _of_texts(vectors, windows)
+        windows: deque[tuple[Any, Any]] = deque()  # for every block that was read ahead, the sizes and texts of its rows
+        vectors = self._vectors(self._encoded(iter(texts), windows))
+        return vectors if self.stride is None else (_of_texts(rows, *windows.popleft()) for rows in vectors)
 
-    def _vectors(self, rows):
+    def _vectors(self, blocks):
+        if self._start is not None:
+            self._start()
         if self._to_choose:
-            first = list(itertools.islice(rows, FIRST_TEXTS))
-            if len(first) >= ENOUGH:
-                lengths = chosen_lengths([len(ids) for ids, _ in first], self.max_len)
+            first, rows = [], 0
+            for block in blocks:
+                first.append(block)
+                rows += len(block.sizes)
+                if rows >= FIRST_TEXTS:
+                    break
+            if rows >= ENOUGH:
+                sizes = np.concatenate([block.sizes for block in first])
+                lengths = chosen_lengths(sizes[:FIRST_TEXTS], self.max_len)
                 self._buckets = self._buckets.with_lengths(lengths)
                 self._to_choose = False  # so that later texts reuse the same programs
-            rows = itertools.chain(first, rows)
-        yield from self._buckets.stream(rows)
+            blocks = itertools.chain(first, blocks)
+        yield from self._buckets.stream_blocks(blocks)
 
-    def _rows(self, texts, windows):
+    def _encoded(self, texts, windows):
         for first in itertools.count(step=TEXTS_PER_CALL):
             part = list(itertools.islice(texts, TEXTS_PER_CALL))
             if not part:
@@ -175,21 +195,17 @@ class EmbeddingStream:
                     raise ValueError(f"texts must be strings; number {number} is {type(text).__name__} {str(text)[:40]!r}.")
             if self.prompt:
                 part = [self.prompt + text for text in part]
-            if self.stride is None:
-                encoded = self.tokenizer.encode_batch(part, max_len=self.max_len)
-            else:
-                encoded = encode_windows(self.tokenizer, part, max_len=self.max_len, stride=self.stride)
-                bounds = np.flatnonzero(np.diff(encoded.examples, prepend=-1))
-                windows += map(list, np.split([len(ids) for ids in encoded.ids], bounds[1:]))
-            yield from zip(encoded.ids, encoded.segments, strict=True)
+            for some in slices(part, CHARACTERS_PER_CALL):
+                encoded = self.tokenizer.encode_rows(some, self.max_len, self.stride)
+                sizes = encoded.mask.sum(1)
+                if self.stride is not None:
+                    windows.append((sizes, encoded.texts))
+                yield EncodedBlock(encoded.ids, encoded.segments, sizes)
 
 
-def _of_texts(vectors, windows):
-    """Yield a vector for every text from the vectors of its windows."""
-    for first in vectors:
-        tokens = windows.popleft()
-        more = [first, *itertools.islice(vectors, len(tokens) - 1)]
-        yield np.average(more, axis=0, weights=tokens).astype(first.dtype) if more[1:] else first
+def _of_texts(vectors, sizes, texts):
+    """A vector for every text from the vectors of its windows, `(texts, width)`."""
+    return vectors if len(vectors) == texts[-1] + 1 else mean_of_windows(vectors, sizes, texts).astype(vectors.dtype)
 
 
 def prompt_tokens(tokenizer: BatchTokenizer, prompt: str) -> int:

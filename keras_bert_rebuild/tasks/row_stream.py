@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from keras_bert_rebuild.data.batches import LOOK_AHEAD, Buckets, input_arrays, rows_of_batch
+from keras_bert_rebuild.data.batches import input_arrays, rows_of_batch
+from keras_bert_rebuild.data.buckets import LOOK_AHEAD, Buckets
 from keras_bert_rebuild.kernels.asynchronous import fetched
 from keras_bert_rebuild.tasks.embedding_model import lengths_of
 from keras_bert_rebuild.tasks.embedding_stream import TEXTS_PER_CALL, batch_tokens_of_device

@@ -1,5 +1,6 @@
 """Vectors of sentences, trained so that similar texts have vectors of similar direction."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -143,15 +144,15 @@ class SentenceEmbedder(VectorTask):
             prompt: see `prompt_text`.
             batch_tokens: as for `EmbeddingStream.of_model`.
         """
-        return map(self._finished, self._embedding_stream(prompt, batch_tokens).stream(texts))
+        return self._streamed(self._finished, self._embedding_stream(prompt, batch_tokens), texts)
 
     def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
         """The vectors of queries, as `stream`: with the prompt "query", scaled so that products with documents equal `measure`."""
-        return map(self._compared, self._embedding_stream("query").stream(texts))
+        return self._streamed(self._compared, self._embedding_stream("query"), texts)
 
     def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
         """The vectors of documents: as `queries`, with the prompt "document"."""
-        return map(self._compared, self._embedding_stream("document").stream(texts))
+        return self._streamed(self._compared, self._embedding_stream("document"), texts)
 
     def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
         """A function like `documents`, to be called with one chunk of texts after another.
@@ -169,7 +170,7 @@ class SentenceEmbedder(VectorTask):
             stream = self._embedding_stream("document", batch_tokens, lengths)
             if not streams:
                 streams.append(stream)
-            return map(self._compared, stream.stream(texts))
+            return self._streamed(self._compared, stream, texts)
 
         return encode
 
@@ -279,6 +280,10 @@ class SentenceEmbedder(VectorTask):
     ) -> npt.NDArray[np.float32]:
         """The vectors of a list of texts whose product is their similarity, `(texts, width)`; see `__call__`."""
         return self._compared(self._pooled(texts, batch_size, progress, prompt))
+
+    def _streamed(self, finish, stream, texts):
+        """Yield the vector of every text; a function of vectors finishes many at once."""
+        return itertools.chain.from_iterable(map(finish, stream.blocks(texts)))
 
     def _finished(self, vectors):
         """Final vectors, scaled and truncated: float32 `(..., width)`."""

@@ -146,9 +146,19 @@ def row_length(model, max_len, shortest=8):
 
 def weighted_mean(rows, windows):
     """One output per example: the mean over its windows, weighted by their numbers of tokens, `(examples, ...)`."""
-    weights = np.array([len(ids) for ids in windows.ids], "float64")
-    rows = np.stack(rows).astype("float64")
-    starts = np.flatnonzero(np.diff(windows.examples, prepend=-1))
+    return mean_of_windows(np.stack(rows), [len(ids) for ids in windows.ids], windows.examples)
+
+
+def mean_of_windows(rows, sizes, examples):
+    """One output per example: the mean over its windows, weighted by their numbers of tokens, `(examples, ...)`, float64.
+
+    Args:
+        rows: the outputs of the windows `(rows, ...)`; the windows of an example are consecutive.
+        sizes: the number of tokens of every window `(rows,)`.
+        examples: the index of the example of every window `(rows,)`.
+    """
+    weights, rows = np.asarray(sizes, "float64"), rows.astype("float64")
+    starts = np.flatnonzero(np.diff(examples, prepend=-1))
     shape = (-1, *[1] * (rows.ndim - 1))
     return np.add.reduceat(rows * weights.reshape(shape), starts) / np.add.reduceat(weights, starts).reshape(shape)
 
@@ -194,9 +204,9 @@ def predicted(model, inputs):
     return fetched(begun(model, inputs))
 
 
-def begun(model, inputs):
+def begun(model, inputs, variables=None):
     """The output of a model for a checked batch, still on the device: see `dispatched`."""
-    return dispatched(model, check_inputs(model, inputs) if isinstance(model, keras.Model) else inputs)
+    return dispatched(model, check_inputs(model, inputs) if isinstance(model, keras.Model) else inputs, variables)
 
 
 def filled_up(count, max_rows=None):
@@ -233,18 +243,6 @@ def buckets_for(sizes, max_len, most=MOST, price=0):
     return chosen_lengths(sizes, longest, most, price)
 
 
-def predict_batch(model, inputs, padding, length, rows):
-    """Start computing a model's output for the rows of a batch: see `begun`.
-
-    Args:
-        model: the model, with one output.
-        inputs, padding: from `model_inputs`.
-        length: the length that rows are padded to.
-        rows: indices of the rows to compute, from `filled_up`, which repeats the first ones.
-    """
-    return begun(model, input_arrays([[values[i] for i in rows] for values in inputs], length, padding))
-
-
 def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None, lengths=None):
     """Predict rows in batches of similar length; the next batch is prepared while one is computed.
 
@@ -278,7 +276,7 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
 
     for indexes, length in bucket_batches(sizes, batch_size, lengths):
         rows = np.arange(batch_size) % len(indexes) if always_full else filled_up(len(indexes), batch_size)
-        outputs = predict_batch(model, [[values[i] for i in indexes] for values in inputs], padding, length, rows)
+        outputs = begun(model, input_arrays([[values[indexes[i]] for i in rows] for values in inputs], length, padding))
         settle()
         running = indexes, outputs
     settle()

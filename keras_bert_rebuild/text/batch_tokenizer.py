@@ -107,7 +107,7 @@ class BatchTokenizer(abc.ABC):
         Raises:
             ValueError: an argument is invalid.
         """
-        frame = rows_of.Frame(self.cls_id, self.sep_id, self.pad_id, self.separators, self.second_segment, self.cls_last)
+        frame = self._frame()
         self._check(texts, pairs, max_len, truncation, stride, frame)
         with_offsets = return_offsets or is_pretokenized
         sides = [
@@ -125,6 +125,26 @@ class BatchTokenizer(abc.ABC):
             max_context = (side, has_max_context(rows, side))
         encoding = rows_of.assemble(sides, rows, frame, pad_to, max_context)
         return rows_of.without_padding(encoding) if pad_to is None else encoding
+
+    def encode_rows(self, texts: Sequence[str], max_len: int | None = None, stride: int | None = None) -> rows_of.Encoding:
+        """Encode texts as `encode_batch` without padding does, but into arrays: faster, since there is no object for each row.
+
+        Args:
+            texts, max_len, stride: as for `encode_batch`.
+
+        Returns:
+            An `Encoding` padded to the longest row; every row begins in the first column, also if `cls_last`.
+        """
+        frame = self._frame()
+        self._check(texts, None, max_len, "longest_first", stride, frame)
+        flat = self._encode(texts, False, False, False)
+        lengths = flat.lengths[:, None]
+        room = None if max_len is None else max_len - frame.size(1)
+        if stride is None:
+            rows = rows_of.whole_rows(lengths, room, "longest_first")
+        else:
+            rows = window_rows(lengths, np.full(len(lengths), room), 0, stride)
+        return rows_of.assemble([flat], rows, frame, None)
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """The ids of texts without special tokens, concatenated.
@@ -173,6 +193,9 @@ class BatchTokenizer(abc.ABC):
     @abc.abstractmethod
     def _join(self, ids):
         """The text for known ids."""
+
+    def _frame(self):
+        return rows_of.Frame(self.cls_id, self.sep_id, self.pad_id, self.separators, self.second_segment, self.cls_last)
 
     def _encode(self, texts, with_offsets, is_pretokenized, special_tokens_in_text, are_words=False):
         if is_pretokenized:
@@ -224,10 +247,10 @@ class BatchTokenizer(abc.ABC):
             )
 
 
-def slices(texts):
-    """Texts in slices of about `SLICE` characters; at least one slice."""
+def slices(texts, characters=SLICE):
+    """Texts in slices of about that many characters; at least one slice."""
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
-    cuts = np.flatnonzero(np.diff(ends // SLICE)) + 1
+    cuts = np.flatnonzero(np.diff(ends // characters)) + 1
     for begin, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
         yield texts[begin:end]
 

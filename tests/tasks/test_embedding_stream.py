@@ -82,3 +82,38 @@ def test_the_tokens_of_a_batch_follow_the_device_unless_they_are_given(monkeypat
         EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=0)
     assert len(EmbeddingStream.of_model(model, TOKENIZER)(texts)) == 5000
     assert max(rows * length for rows, length in shapes) > embedding_stream.BATCH_TOKENS
+
+
+@pytest.mark.parametrize("characters", [1, 40, 1 << 20])
+def test_vectors_of_windows_are_means_weighted_by_their_tokens(rng, monkeypatch, characters):
+    monkeypatch.setattr(embedding_stream, "CHARACTERS_PER_CALL", characters)
+    monkeypatch.setattr(embedding_stream, "TEXTS_PER_CALL", 7)
+    texts = [sentence(rng, int(words)) for words in rng.integers(1, 40, 30)]
+    model = small_encoder(())
+    stream = EmbeddingStream.of_model(model, TOKENIZER, max_len=12, stride=3)
+    windows = text_rows.encode_windows(TOKENIZER, texts, max_len=12, stride=3)
+    each = [extract(model, ids) for ids in windows.ids]
+    expected = [
+        np.average([each[i] for i in np.flatnonzero(windows.examples == text)], axis=0, weights=weights)
+        for text in range(30)
+        for weights in [[len(windows.ids[i]) for i in np.flatnonzero(windows.examples == text)]]
+    ]
+    assert len(windows.ids) > 60
+    np.testing.assert_allclose(stream(texts), expected, atol=1e-5)
+    np.testing.assert_allclose(list(stream.stream(iter(texts))), expected, atol=1e-5)
+    assert max(map(len, stream.blocks(texts))) <= 7
+
+
+def extract(model, ids):
+    """The mean of the states of one row."""
+    return keras.ops.convert_to_numpy(model([ids[None], 0 * ids[None]]))[0].mean(0)
+
+
+def test_the_answer_of_a_stream_gets_rows_as_pairs_and_may_return_a_list():
+    def answer(rows, length):
+        assert len(rows) == len(list(rows))
+        return [np.array([len(ids), ids[1], sum(segments)], "float32") for ids, segments in rows]
+
+    stream = EmbeddingStream(answer, TOKENIZER, 40)
+    cat, dog = TOKENIZER.encode_flat(["cat dog"])[0]
+    np.testing.assert_array_equal(stream(["cat", "dog cat", "cat dog cat"]), [[3, cat, 0], [4, dog, 0], [5, cat, 0]])

@@ -14,6 +14,10 @@ from keras_bert_rebuild.text.encoding import has_max_context, window_rows
 TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(60))])
 
 
+LAST = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(60))])
+LAST.cls_last = True
+
+
 def numbers(count):
     return " ".join(map(str, range(count)))
 
@@ -28,6 +32,21 @@ def test_windows_cover_a_text_and_share_the_stride(count, room, data):
         assert len(before) == room
         assert before[room - stride :] == after[:stride]
     assert encoding.texts.tolist() == [0] * len(windows)
+
+
+@given(counts=st.lists(st.integers(0, 60), min_size=1, max_size=9), room=st.none() | st.integers(2, 20), windows=st.booleans())
+@pytest.mark.parametrize("cls_last", [False, True])
+def test_rows_in_arrays_are_those_in_lists(cls_last, counts, room, windows):
+    tokenizer = LAST if cls_last else TOKENIZER
+    options = {"max_len": None if room is None else room + 2, "stride": 1 if windows and room else None}
+    expected = tokenizer.encode_batch([numbers(count) for count in counts], **options)
+    found = tokenizer.encode_rows([numbers(count) for count in counts], **options)
+    sizes = found.mask.sum(1)
+    assert found.texts.tolist() == expected.texts.tolist()
+    for i, (ids, segments) in enumerate(zip(expected.ids, expected.segments, strict=True)):
+        assert found.ids[i, : sizes[i]].tolist() == ids.tolist()
+        assert found.segments[i, : sizes[i]].tolist() == segments.tolist()
+        assert (found.ids[i, sizes[i] :] == TOKENIZER.pad_id).all()
 
 
 @given(count=st.integers(1, 60), room=st.integers(1, 20), data=st.data())

@@ -1,0 +1,193 @@
+"""Rows in, results out, in order: rows of similar length wait for each other in queues and are computed together."""
+
+import bisect
+from collections import deque
+
+import numpy as np
+
+from keras_bert_rebuild.data.batches import rows_of_batch
+
+# A batch that runs before it is full also takes rows of at least this fraction of its length: cheaper than a batch of their own.
+CLOSE = 0.85
+
+# Rows that may be read, and bytes of results that may be held back, before the oldest row has its result.
+LOOK_AHEAD = 4096
+WAITING_BYTES = 1 << 27
+
+# Rows that are read while the batch of the oldest pending row is computed.
+GRACE = 256
+
+
+class SingleRow:
+    """A block of one row, for sources that have one row at a time."""
+
+    def __init__(self, row):
+        self.row, self.sizes = row, (len(row[0]),)
+
+    @staticmethod
+    def batch(parts):
+        return [block.row for block, _ in parts]
+
+    @staticmethod
+    def room_for(answers):
+        return [None]
+
+
+class _Pending:
+    """A block whose results are not yet complete."""
+
+    def __init__(self, block, first):
+        self.block, self.first, self.missing = block, first, len(block.sizes)
+        self.results, self.nbytes = None, 0
+
+    def fill(self, indices, answers):
+        """Store the results of some rows; return their bytes."""
+        if self.results is None:
+            self.results = self.block.room_for(answers)
+        if isinstance(self.results, np.ndarray):
+            self.results[indices] = answers
+            added = self.results[:1].nbytes * len(indices)
+        else:
+            for i, answer in zip(indices, answers, strict=True):
+                self.results[i] = answer
+            added = sum(answer.nbytes for answer in answers)
+        self.missing -= len(indices)
+        self.nbytes += added
+        return added
+
+
+class Buckets:
+    """Pass rows of similar length through a function together.
+
+    Args:
+        answer: a function of a sequence of rows and the length to pad them to; returns an array per row.
+        lengths: the lengths, see `bucket_lengths`.
+        batch_tokens: tokens of a batch, padding included; a batch has at least one row.
+        look_ahead: rows that may be read before the oldest of them has its result.
+        fetch: a function from the return value of `answer` to the arrays, called once the next batch has been dispatched, so that
+            the device computes while rows are read; `GRACE` further rows are read ahead. None if `answer` returns the arrays.
+    """
+
+    def __init__(self, answer, lengths, batch_tokens, look_ahead=LOOK_AHEAD, fetch=None):
+        self.answer = answer
+        self.fetch = fetch
+        self.lengths = list(lengths)
+        self.batch_tokens = batch_tokens
+        self.look_ahead = look_ahead
+
+    def with_lengths(self, lengths):
+        """A copy with other lengths."""
+        return Buckets(self.answer, lengths, self.batch_tokens, self.look_ahead, self.fetch)
+
+    def rows(self, length):
+        """The number of rows in a full batch of a length."""
+        return rows_of_batch(self.batch_tokens, length)
+
+    def stream(self, rows):
+        """Yield the result of every row, in order.
+
+        A batch runs when it is full. The batch of the oldest pending row also runs once `look_ahead` rows, or `WAITING_BYTES` of
+        results, wait for that row, so memory does not grow with the number of rows.
+
+        Args:
+            rows: an iterable, possibly endless, of rows, each a tuple whose first item is a sequence of ids.
+
+        Raises:
+            ValueError: a row is longer than the last length.
+        """
+        for (result,) in self.stream_blocks(map(SingleRow, rows)):
+            yield result
+
+    def stream_blocks(self, blocks):
+        """Yield the results of every block of rows, in order; as `stream`, with less work for each row.
+
+        Args:
+            blocks: an iterable, possibly endless, of blocks of the same class. A block has `sizes`, the number of tokens of each of
+                its rows; `batch(parts)`, the rows of pairs of a block and the indices of rows in it, as `answer` takes them; and
+                `room_for(answers)`, an array or a list for the results of its rows, of the dtype and shape of these answers.
+
+        Raises:
+            ValueError: a row is longer than the last length.
+        """
+        queues = {length: deque() for length in self.lengths}  # of pairs of a pending block and the indices of rows in it
+        queued = dict.fromkeys(self.lengths, 0)
+        pending = deque()
+        read = waiting = 0
+        running = None  # the rows that the device is computing, and their future results
+
+        def settle():
+            nonlocal running, waiting
+            if running is not None:
+                (parts, answers), running = running, None
+                answers = answers if self.fetch is None else self.fetch(answers)
+                bounds = np.cumsum([len(indices) for _, indices in parts]).tolist()
+                if bounds[-1] != len(answers):
+                    raise ValueError(f"answer must return an array for each of the {bounds[-1]} rows; got {len(answers)}.")
+                for (block, indices), end in zip(parts, bounds, strict=True):
+                    waiting += block.fill(indices, answers[end - len(indices) : end])
+
+        def run(length):
+            nonlocal running
+            room, parts = self.rows(length), []
+            for close in (each for each in reversed(self.lengths) if CLOSE * length <= each <= length):
+                while room and queues[close]:
+                    block, indices = queues[close].popleft()
+                    if len(indices) > room:
+                        queues[close].appendleft((block, indices[room:]))
+                        indices = indices[:room]
+                    parts.append((block, indices))
+                    room -= len(indices)
+                    queued[close] -= len(indices)
+            answers = self.answer(parts[0][0].block.batch([(block.block, indices) for block, indices in parts]), length)
+            settle()
+            running = parts, answers
+            if self.fetch is None:
+                settle()
+
+        def due():
+            """Yield blocks whose results are complete; compute the oldest one if it has waited for long enough."""
+            nonlocal waiting
+            while pending:
+                oldest = pending[0]
+                if not oldest.missing:
+                    waiting -= oldest.nbytes
+                    yield pending.popleft().results
+                    continue
+                ahead, full = read - 1 - oldest.first, waiting >= WAITING_BYTES
+                if ahead < self.look_ahead and not full:
+                    return
+                if running is not None and any(block is oldest for block, _ in running[0]):
+                    if ahead < self.look_ahead + GRACE and not full:
+                        return
+                    settle()
+                else:
+                    run(next(length for length, queue in queues.items() if queue and queue[0][0] is oldest))
+
+        for block in blocks:
+            pending.append(_Pending(block, read))
+            for length, indices in self._by_length(block.sizes, read):
+                queues[length].append((pending[-1], indices))
+                queued[length] += len(indices)
+                while queued[length] >= self.rows(length):
+                    run(length)
+            read += len(block.sizes)
+            yield from due()
+        # Longest first, so that every batch except the last few is full.
+        while any(queued.values()):
+            run(max(length for length, count in queued.items() if count))
+            while pending and not pending[0].missing:
+                yield pending.popleft().results
+        settle()
+        yield from (block.results for block in pending)
+
+    def _by_length(self, sizes, read):
+        """Pairs of a length and the indices of the rows of a block that are padded to it."""
+        if len(sizes) == 1 and sizes[0] <= self.lengths[-1]:
+            return [(self.lengths[bisect.bisect_left(self.lengths, sizes[0])], [0])]
+        places = np.searchsorted(self.lengths, sizes)
+        if places.max() == len(self.lengths):
+            number = int(places.argmax())
+            raise ValueError(f"a text may have at most {self.lengths[-1]} tokens; text {read + number} has {sizes[number]}.")
+        order = np.argsort(places, kind="stable")
+        found, first = np.unique(places[order], return_index=True)
+        return [(self.lengths[place], part) for place, part in zip(found, np.split(order, first[1:]), strict=True)]
