@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
+
+from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.models.batch_check import concrete
 
 # Replicas of MirroredStrategy are threads.
 _NOTES = threading.local()
@@ -116,6 +120,11 @@ class _Sums(keras.metrics.Metric):
 
     def means(self):
         """A list with a mean for every sum; 0 if the divisor is 0."""
+        # At the end of an epoch JAX would compile a program for each of these operations; other backends must not wait for a step.
+        on_host = concrete(self.sums.value) if traits.compiles_each_shape() else None
+        if on_host is not None:
+            totals, counts = on_host
+            return list(np.divide(totals, counts, out=np.zeros_like(totals), where=counts != 0))
         totals, counts = ops.unstack(ops.convert_to_tensor(self.sums), 2)
         return ops.unstack(ops.divide_no_nan(totals, counts), self.size)
 

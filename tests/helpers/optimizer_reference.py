@@ -101,3 +101,11 @@ def check_against_numpy(optimizer_class, rng, accumulated, jit_compile):
 def value(variable):
     """A variable or tensor as an array."""
     return keras.ops.convert_to_numpy(variable)
+
+
+def rates(schedule, steps):
+    """The learning rates of steps, given as tensors; of numbers they are the same."""
+    found = [float(value(schedule(keras.ops.convert_to_tensor(step)))) for step in steps]
+    # 1 − √u is rounded as a difference of numbers near 1, whatever is left.
+    np.testing.assert_allclose([float(schedule(step)) for step in steps], found, rtol=1e-6, atol=1.2e-7 * max(found))
+    return found

@@ -5,8 +5,6 @@ import math
 import time
 from collections import namedtuple
 
-import keras
-
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.printable import in_markdown, in_xml
@@ -136,7 +134,7 @@ class FinetuneCallback(CountedCallback):
         examples, self._seen_before = self._seen - self._seen_before, self._seen
         seconds = time.perf_counter() - self._started
         self.train_seconds += seconds
-        rate = float(keras.ops.convert_to_numpy(self.schedule(step - 1)))  # a function of the steps completed before this one
+        rate = float(self.schedule(step - 1))  # a function of the steps completed before this one
         values = (step, round((self._epoch + self._seen / sum(self._sizes)), 4), rate, loss, examples / seconds)
         return dict(zip(COLUMNS, values, strict=True))
 

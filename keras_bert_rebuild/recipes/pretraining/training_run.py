@@ -213,7 +213,7 @@ class TrainingRun:
         row = {
             "step": step // self.accumulation,
             "phase": span.phase,
-            "learning_rate": float(keras.ops.convert_to_numpy(self.schedule(max(step // self.accumulation - 1, 0)))),
+            "learning_rate": float(self.schedule(max(step // self.accumulation - 1, 0))),
             **self.settings.learned.quality_of({name: values[-1] for name, values in logs.items()}, self.settings),
             "tokens": work.tokens,
             "tokens_per_second": work.tokens / seconds,

@@ -7,11 +7,14 @@ import keras
 import numpy as np
 from keras import ops
 
-# Shapes of the decay: the fraction of the peak, given the remaining fraction of the decay, from 1 at its start to 0 at its end.
+from keras_bert_rebuild.training.optimizers.warmup_linear_decay import float32_and_module
+
+# Shapes of the decay: the fraction of the peak, given the remaining fraction of the decay, from 1 at its start to 0 at its end, and
+# the module that computes with it.
 SHAPES = {
-    "linear": lambda left: left,
-    "cosine": lambda left: (1.0 + ops.cos((1.0 - left) * math.pi)) / 2.0,
-    "one_minus_sqrt": lambda left: 1.0 - ops.sqrt(1.0 - left),
+    "linear": lambda left, xp: left,
+    "cosine": lambda left, xp: (1.0 + xp.cos((1.0 - left) * math.pi)) / 2.0,
+    "one_minus_sqrt": lambda left, xp: 1.0 - xp.sqrt(1.0 - left),
 }
 
 
@@ -130,9 +133,10 @@ class ProgressSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def progress(self, step: Any) -> Any:
         """The progress after a number of steps, from 0 to 1."""
-        line = ops.convert_to_tensor(self.line)
-        begun, since = line[1], ops.cast(step, "float32") - line[0]
-        return ops.clip(begun + (1.0 - begun) * (since / ops.maximum(line[2] - line[0], 1.0)), 0.0, 1.0)
+        step, xp = float32_and_module(step)
+        line = ops.convert_to_numpy(self.line) if xp is np else ops.convert_to_tensor(self.line)
+        begun, since = line[1], step - line[0]
+        return xp.clip(begun + (1.0 - begun) * (since / xp.maximum(line[2] - line[0], 1.0)), 0.0, 1.0)
 
     def __call__(self, step: Any) -> Any:
         return _rate(self.progress(step), self.peak_rate, self.warmup_fraction, self.decay_fraction, 1.0, self.shape)
@@ -144,9 +148,9 @@ class ProgressSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
 def _rate(at, peak, warmup, decay, total, shape):
     """The learning rate at a point of a run: `at`, `warmup`, `decay` and `total` are steps, or fractions of the run."""
-    at = ops.cast(at, "float32")
-    left = ops.clip((total - at) / (decay or 1), 0.0, 1.0) if decay else ops.cast(at < total, "float32")
-    return ops.where(at < warmup, peak * at / (warmup or 1), peak * SHAPES[shape](left))
+    at, xp = float32_and_module(at)
+    left = xp.clip((total - at) / decay, 0.0, 1.0) if decay else xp.where(at < total, 1.0, 0.0)
+    return xp.where(at < warmup, peak * at / (warmup or 1), peak * SHAPES[shape](left, xp))
 
 
 def _check_rate_and_shape(peak_rate, shape):

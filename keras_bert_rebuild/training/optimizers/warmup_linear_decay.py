@@ -1,8 +1,10 @@
 """BERT's learning rate, which rises and falls linearly, and the number of steps of a training."""
 
+import numbers
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -53,10 +55,10 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.end_rate = end_rate
 
     def __call__(self, step: Any) -> Any:
-        step = ops.cast(step, "float32")
+        step, xp = float32_and_module(step)
         left = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
-        falling = self.end_rate + (self.peak_rate - self.end_rate) * ops.clip(left, 0.0, 1.0)
-        return ops.where(step < self.warmup_steps, self.peak_rate * step / max(self.warmup_steps, 1), falling)
+        falling = self.end_rate + (self.peak_rate - self.end_rate) * xp.clip(left, 0.0, 1.0)
+        return xp.where(step < self.warmup_steps, self.peak_rate * step / max(self.warmup_steps, 1), falling)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -65,6 +67,16 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
             "total_steps": self.total_steps,
             "end_rate": self.end_rate,
         }
+
+
+def float32_and_module(value: Any) -> tuple[Any, Any]:
+    """A number or tensor in float32, and the module that computes with it.
+
+    The module is NumPy for a number: a learning rate in a log is not worth a program of JAX for every operation.
+    """
+    if isinstance(value, numbers.Real):
+        return np.float32(value), np
+    return ops.cast(value, "float32"), ops
 
 
 def calc_train_steps(num_example: int, batch_size: int, epochs: int, warmup_proportion: float = 0.1) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.optimizer_reference import value
+from helpers.optimizer_reference import rates, value
 
 from keras_bert_rebuild import AdamW
 from keras_bert_rebuild.training.optimizers.rate_schedules import SHAPES, ProgressSchedule, WarmupStableDecay
@@ -13,10 +13,6 @@ FALLS = {
     "cosine": lambda fallen: (1 + np.cos(np.pi * fallen)) / 2,
     "one_minus_sqrt": lambda fallen: 1 - np.sqrt(fallen),
 }
-
-
-def rates(schedule, steps):
-    return [float(value(schedule(step))) for step in steps]
 
 
 def expected(step, peak, warmup, decay, total, shape):

@@ -3,14 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from helpers.optimizer_reference import value
+from helpers.optimizer_reference import rates, value
 
 from keras_bert_rebuild import AdamW, WarmupLinearDecay
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
-
-
-def rates(schedule, steps):
-    return [float(value(schedule(step))) for step in steps]
 
 
 def test_the_rate_rises_to_the_peak_and_falls_to_the_end_without_a_jump():
