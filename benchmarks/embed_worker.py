@@ -102,13 +102,13 @@ def of_tokens(order, ids, tokens=4096):
         start = stop
 
 
-def ours(work, dtype):
-    """With the defaults of the device that the backend finds."""
+def ours(work, dtype, batch_tokens):
+    """With the defaults of the device that the backend finds, or other batches."""
     from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer
 
     policy = {"float32": None, "bfloat16": "mixed_bfloat16"}[dtype]
     model = from_pretrained(work / "model", heads=(), dtype=policy)
-    return EmbeddingStream.of_model(model, load_tokenizer(work / "model"), normalize=True)
+    return EmbeddingStream.of_model(model, load_tokenizer(work / "model"), normalize=True, batch_tokens=batch_tokens)
 
 
 def graph(work, xla=False):
@@ -133,8 +133,8 @@ LOAD = {
     "transformers_256": lambda work, *on: transformers_sorted(work, lambda order, ids: of_texts(order, ids, 256), *on),
     "transformers_16k": lambda work, *on: transformers_sorted(work, lambda order, ids: of_tokens(order, ids, 16384), *on),
     "transformers_64k": lambda work, *on: transformers_sorted(work, lambda order, ids: of_tokens(order, ids, 65536), *on),
-    "jax": lambda work, _, dtype: ours(work, dtype),
-    "torch": lambda work, _, dtype: ours(work, dtype),
+    "jax": lambda work, _, *options: ours(work, *options),
+    "torch": lambda work, _, *options: ours(work, *options),
     "keras_bert": keras_bert,
     "transformers_32": lambda work: transformers_sorted(work, of_texts),
     "transformers_tokens": lambda work: transformers_sorted(work, of_tokens),
@@ -146,12 +146,13 @@ LOAD = {
 }
 
 
-def main(name, work, device, dtype):
+def main(name, work, device, dtype, batch_tokens):
     answers, sys.stdout = sys.stdout, sys.stderr  # libraries print, too
     texts = json.loads((work / "texts.json").read_text(encoding="utf-8"))
     mine = texts[::PART] if name == "keras_bert" else texts
     single = mine[:: max(1, len(mine) // 60)]
-    embed = LOAD[name](work, *((device, dtype) if name in ON_DEVICE else ()))
+    options = (int(batch_tokens) or None,) if name in BACKENDS else ()
+    embed = LOAD[name](work, *((device, dtype, *options) if name in ON_DEVICE else ()))
     vectors = None
     for line in sys.stdin:
         command, *arguments = line.split()

@@ -6,7 +6,7 @@ Time: half an hour on two cores
 Each setting is a pretraining of a few steps in a process of its own. Memory is the highest resident set of the run, beyond what the
 process held after another run with the same settings and a model of a few thousand numbers: the weights, the optimizer and
 what a step takes, without the programs of Python and of the backend. `--measure` runs steps of a quarter and of half of these
-tokens, in processes of their own, and extends their memory to the batch. Linux only.
+tokens in processes of their own, and of all of them, since there is time and memory for it. Linux only.
 """
 
 import argparse

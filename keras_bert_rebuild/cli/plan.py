@@ -102,7 +102,9 @@ def add_arguments(parser):
         help="also compile the step for the device, which may be absent; needs keras-bert-rebuild[tpu], or jax[cuda12]",
     )
     parser.add_argument(
-        "--measure", action="store_true", help="with --cpu: run a few steps and report their memory, which takes about a minute"
+        "--measure",
+        action="store_true",
+        help="with --cpu: run a few steps and report their memory, in one to three minutes",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
 

@@ -1,4 +1,4 @@
-"""The measured memory of a step on the CPU of this machine; for large batches, extrapolated from smaller ones.
+"""The measured memory of a step on the CPU of this machine; for batches that take too long, extrapolated from smaller ones.
 
 The formula of `step_costs` holds for programs that XLA compiles for an accelerator. On a CPU, each backend stores other
 intermediate results, and allocators retain pages. Therefore short pretrainings are run, each in a separate process whose peak
@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,18 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.corpora.documents import TokenCorpus
+from keras_bert_rebuild.models.memory import available_bytes
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import MAX_EXAMPLES
 
 CHILD = "keras_bert_rebuild.recipes.planning.measured_memory"
 
-# The maximum number of tokens in a measured batch: with these, a step of BERT-base takes half a minute on two cores.
+# The maximum number of tokens in the first measured batches: with these, a step of BERT-base takes half a minute on two cores.
 MAX_TOKENS = 4096
+
+# The whole batch is measured, too, if by the smaller ones it takes at most this many seconds and this part of the free memory.
+MAX_SECONDS, PART_OF_MEMORY = 120.0, 0.7
 
 # A tiny model whose run has the same fixed costs as that of any model.
 SMALL = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
@@ -46,7 +51,7 @@ class MeasuredMemory:
     """The peak resident set of each, minus that of a run of a tiny model."""
 
     total: int
-    """Bytes of a step with all examples, extrapolated linearly from the measurements."""
+    """Bytes of a step with all examples: the last measurement if it had all, else extrapolated linearly."""
 
     def largest(self, available: float) -> int:
         """The maximum number of examples whose step fits into this number of bytes."""
@@ -58,7 +63,7 @@ class MeasuredMemory:
 
 
 def sizes_to_measure(rows: int, seq_len: int) -> tuple[int, ...]:
-    """The numbers of examples to run: the whole batch if it is small, else the maximum to measure and half of it.
+    """The numbers of examples to run first: the whole batch if it is small, else those of `MAX_TOKENS` and of half of it.
 
     Args:
         rows: examples that the device processes at once.
@@ -69,7 +74,10 @@ def sizes_to_measure(rows: int, seq_len: int) -> tuple[int, ...]:
 
 
 def measure_memory(config: BertConfig, settings: PretrainSettings, rows: int) -> MeasuredMemory:
-    """Run short pretrainings with the backend and settings of this process and extrapolate their memory to a whole batch.
+    """Run short pretrainings with the backend and settings of this process.
+
+    The smaller ones say what the whole batch needs. If there is time and memory for it, it is run; allocators retain memory that
+    does not grow with the batch, so that its own measurement is more exact than the line.
 
     Args:
         config: a `BertConfig`.
@@ -82,14 +90,22 @@ def measure_memory(config: BertConfig, settings: PretrainSettings, rows: int) ->
     if not CLEAR_REFS.exists():
         raise ValueError("measuring memory needs Linux, which reports the peak resident set of a process; this system does not.")
     sizes = sizes_to_measure(rows, settings.all_phases[0].seq_len)
-    found = [_ask(config, settings, size) for size in sizes]
+    found, seconds = [], []
+    for size in sizes:
+        started = time.perf_counter()
+        found.append(_ask(config, settings, size))
+        seconds.append(time.perf_counter() - started)
     # The peak of the first step, which includes compilation, and that of later steps grow at different rates.
     total = max(round(_on_line(sizes, peaks, rows)) for peaks in zip(*found, strict=True))
+    affordable = _on_line(sizes, seconds, rows) <= MAX_SECONDS and total <= PART_OF_MEMORY * (available_bytes() or 0)
+    if rows not in sizes and affordable:
+        sizes, found = (*sizes, rows), [*found, _ask(config, settings, rows)]
+        total = max(found[-1])
     return MeasuredMemory(sizes, tuple(max(peaks) for peaks in found), total)
 
 
 def _on_line(sizes, values, rows):
-    """The value for `rows` on the line through two points, or the only value."""
+    """The value for `rows` on the line through the first and the last point, or the only value."""
     slope = (values[-1] - values[0]) / max(sizes[-1] - sizes[0], 1)
     return values[-1] + slope * (rows - sizes[-1])
 

@@ -74,8 +74,9 @@ def plan(
             None for 1.
         compile: also compile the step for that device, which takes minutes for a TPU; it needs the extra `tpu`, or JAX for CUDA,
             but not the device.
-        measure: on the CPU of this machine, run a few steps of at most 4,096 tokens and extrapolate their memory to the batch. The
-            estimate otherwise assumes a program that XLA compiles for an accelerator, which is a lower bound on a CPU.
+        measure: on the CPU of this machine, run a few steps of at most 4,096 tokens, and of the whole batch if that takes less than
+            two minutes; otherwise extrapolate their memory to it. The estimate alone assumes a program that XLA compiles for an
+            accelerator, which is a lower bound on a CPU.
         vocab_size: tokens of the vocabulary, instead of the model's.
         **settings: fields of `PretrainSettings` among `SETTINGS`, such as batch_size, seq_len and dtype.
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,11 +38,38 @@ def test_a_small_batch_is_measured_as_a_whole_and_a_large_one_is_extended():
     assert sizes_to_measure(64, 8192) == (1, 2)
 
 
-def test_each_peak_has_its_own_line(child):
+@pytest.fixture
+def no_time(monkeypatch):
+    """A limit that no larger batch keeps."""
+    monkeypatch.setattr(measured_memory, "MAX_SECONDS", -1.0)
+
+
+def test_each_peak_has_its_own_line(child, no_time):
     found = measure_memory(BertConfig(), SETTINGS, 256)
     assert child == [16, 32]
     assert found == MeasuredMemory((16, 32), (1160, 1320), 100 + 30 * 256)
     assert measure_memory(BertConfig(), SETTINGS, 40).total == 1000 + 10 * 40
+
+
+def test_the_whole_batch_is_measured_if_there_is_time_and_memory_for_it(child, monkeypatch):
+    monkeypatch.setattr(measured_memory, "available_bytes", lambda: 20_000)
+    found = measure_memory(BertConfig(), SETTINGS, 256)
+    assert child == [16, 32, 256]
+    assert found == MeasuredMemory((16, 32, 256), (1160, 1320, 7780), 7780)
+    child.clear()
+    monkeypatch.setattr(measured_memory, "available_bytes", lambda: 10_000)  # the line says 7,780, more than seven tenths
+    assert measure_memory(BertConfig(), SETTINGS, 256).rows == tuple(child) == (16, 32)
+    child.clear()
+    measure_memory(BertConfig(), SETTINGS, 32)
+    assert child == [32]
+
+
+def test_the_time_of_the_whole_batch_is_on_a_line_too(child, monkeypatch):
+    monkeypatch.setattr(measured_memory, "available_bytes", lambda: 20_000)
+    clock = iter([0.0, 10.0, 10.0, 25.0] * 2)  # 10 s for 16 examples, 15 s for 32
+    monkeypatch.setattr(measured_memory, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert measure_memory(BertConfig(), SETTINGS, 368).rows == (16, 32, 368)  # 120 s
+    assert measure_memory(BertConfig(), SETTINGS, 369).rows == (16, 32)
 
 
 def test_the_largest_batch_is_the_last_that_fits_on_the_line():
@@ -51,7 +79,7 @@ def test_the_largest_batch_is_the_last_that_fits_on_the_line():
     assert measured.largest(100) == 0
 
 
-def test_a_plan_of_this_processor_is_judged_by_what_was_measured(child):
+def test_a_plan_of_this_processor_is_judged_by_what_was_measured(child, no_time):
     planned = plan("tiny", cpu=True, measure=True, batch_size=256)
     assert planned.measured.total == 100 + 30 * 256
     assert planned.fits
