@@ -121,18 +121,21 @@ class SentenceEmbedder(VectorTask):
         """The width of a vector."""
         return self.truncate_dim or self.model.outputs[0].shape[-1]
 
-    def __call__(self, texts: Sequence[str], batch_size: int = 32, prompt: str | None = None) -> npt.NDArray[np.float32]:
+    def __call__(self, texts: Sequence[str], batch_size: int | None = None, prompt: str | None = None) -> npt.NDArray[np.float32]:
         """The vectors of texts, `(texts, width)`, float32, each of length 1 unless `normalize` is False.
 
         Args:
             texts: a list of texts.
-            batch_size: texts per batch.
+            batch_size: texts per batch; None for batches of the number of tokens that suits the device, as in `stream`.
             prompt: see `prompt_text`.
 
         Raises:
             ValueError: not a list, or an empty list.
         """
-        return self._finished(self._pooled(example_list(texts, "texts"), batch_size, None, prompt))
+        texts = example_list(texts, "texts")
+        if batch_size is None:
+            return self._finished(self._embedding_stream(prompt)(texts))
+        return self._finished(self._pooled(texts, batch_size, None, prompt))
 
     def stream(
         self, texts: Iterable[str], prompt: str | None = None, batch_tokens: int | None = None
