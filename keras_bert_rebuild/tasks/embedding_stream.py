@@ -190,9 +190,7 @@ class EmbeddingStream:
             part = list(itertools.islice(texts, TEXTS_PER_CALL))
             if not part:
                 return
-            for number, text in enumerate(part, first):
-                if not isinstance(text, str):
-                    raise ValueError(f"texts must be strings; number {number} is {type(text).__name__} {str(text)[:40]!r}.")
+            check_strings(part, first)
             if self.prompt:
                 part = [self.prompt + text for text in part]
             for some in slices(part, CHARACTERS_PER_CALL):
@@ -206,6 +204,15 @@ class EmbeddingStream:
 def _of_texts(vectors, sizes, texts):
     """A vector for every text from the vectors of its windows, `(texts, width)`."""
     return vectors if len(vectors) == texts[-1] + 1 else mean_of_windows(vectors, sizes, texts).astype(vectors.dtype)
+
+
+def check_strings(texts: Sequence[Any], first: int) -> None:
+    """Raise a ValueError if one of the texts, which are counted from `first`, is not a string."""
+    if set(map(type, texts)) == {str}:  # in a tenth of the time
+        return
+    for number, text in enumerate(texts, first):
+        if not isinstance(text, str):
+            raise ValueError(f"texts must be strings; number {number} is {type(text).__name__} {str(text)[:40]!r}.")
 
 
 def prompt_tokens(tokenizer: BatchTokenizer, prompt: str) -> int:

@@ -8,7 +8,7 @@ from keras_bert_rebuild.data.batches import input_arrays, rows_of_batch
 from keras_bert_rebuild.data.buckets import LOOK_AHEAD, Buckets
 from keras_bert_rebuild.kernels.asynchronous import fetched
 from keras_bert_rebuild.tasks.embedding_model import lengths_of
-from keras_bert_rebuild.tasks.embedding_stream import TEXTS_PER_CALL, batch_tokens_of_device
+from keras_bert_rebuild.tasks.embedding_stream import TEXTS_PER_CALL, batch_tokens_of_device, check_strings
 from keras_bert_rebuild.tasks.text_rows import begun, filled_up
 
 
@@ -58,7 +58,5 @@ def texts_of_stream(texts: Iterable[str]) -> Iterator[list[str]]:
         part = list(itertools.islice(texts, TEXTS_PER_CALL))
         if not part:
             return
-        for number, text in enumerate(part, first):
-            if not isinstance(text, str):
-                raise ValueError(f"texts must be strings; number {number} is {type(text).__name__} {str(text)[:40]!r}.")
+        check_strings(part, first)
         yield part
