@@ -9,7 +9,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.training.optimizers.path_patterns import NO_DECAY, check_patterns, first_match, matches_any
 from keras_bert_rebuild.training.optimizers.whole_batch import OfWholeBatch
 
@@ -187,14 +186,11 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
 
     def _add_state(self, variable, name):
         """An optimizer variable for a variable of the model, in float32 if that is in half precision."""
-        # JAX would compile a program of zeros for each shape; variables that are divided among devices are made there.
-        on_host = traits.compiles_each_shape() and keras.distribution.distribution() is None
-        zeros = np.zeros if on_host else "zeros"
         if variable.dtype not in ("float16", "bfloat16"):
-            return self.add_variable_from_reference(variable, name=name, initializer=zeros)
+            return self.add_variable_from_reference(variable, name=name)
         name = f"{variable.path.replace('/', '_')}_{name}"
         layout = getattr(variable, "_layout", None)
-        return self.add_variable(variable.shape, initializer=zeros, dtype="float32", layout=layout, name=name)
+        return self.add_variable(variable.shape, dtype="float32", layout=layout, name=name)
 
     def _correction(self, beta, dtype):
         """1 − βᵗ, in full precision also for β = 0.999 and t = 1."""

@@ -214,19 +214,3 @@ def test_under_mixed_bfloat16_weights_and_state_are_float32(rng):
     losses = model.fit(x, y, epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     assert {v.dtype for v in model.optimizer.variables if v.path != "AdamW/iteration"} == {"float32"}
-
-
-@pytest.mark.skipif(keras.config.backend() != "jax", reason="other backends compile no program for an operation")
-def test_the_state_and_the_rate_of_a_log_compile_nothing(caplog):
-    import jax
-
-    kernels = [keras.Variable(np.ones((rows, 31), "float32"), name=f"kernel_{rows}") for rows in (29, 37)]
-    optimizer = AdamW(WarmupLinearDecay(1.0, 2, 6), ema_momentum=0.9)
-    with jax.log_compiles(), caplog.at_level("DEBUG", "jax"):
-        optimizer.build(kernels)
-        rate = float(optimizer._learning_rate(3))
-        assert not [record for record in caplog.records if "Compiling" in record.getMessage()]
-        kernels[0] @ kernels[1].value.T
-        assert [record for record in caplog.records if "Compiling" in record.getMessage()]
-    assert rate == 0.75
-    assert all(state.dtype == "float32" and not value(state).any() for state in optimizer.variables[2:])

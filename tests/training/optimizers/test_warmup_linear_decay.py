@@ -7,6 +7,7 @@ from helpers.optimizer_reference import rates, value
 
 from keras_bert_rebuild import AdamW, WarmupLinearDecay
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
+from keras_bert_rebuild.training.optimizers.rate_schedules import ProgressSchedule, WarmupStableDecay
 
 
 def test_the_rate_rises_to_the_peak_and_falls_to_the_end_without_a_jump():
@@ -54,3 +55,9 @@ def test_the_config_round_trip_preserves_everything():
 def test_lengths_and_rates_that_make_no_sense_are_errors(arguments, error):
     with pytest.raises(ValueError, match=error):
         WarmupLinearDecay(*arguments)
+
+
+def test_the_rate_of_a_number_is_computed_by_numpy_so_that_a_log_compiles_nothing():
+    for schedule in (WarmupLinearDecay(1.0, 2, 6), WarmupStableDecay(1.0, 2, 3, 6), ProgressSchedule(1.0, 0.2, 0.5, "cosine")):
+        assert isinstance(schedule(3), (np.ndarray, np.floating))
+        assert keras.ops.is_tensor(schedule(keras.ops.convert_to_tensor(3)))
