@@ -109,7 +109,7 @@ class ExportedRetriever:
         stream = EmbeddingStream(runner, runner.tokenizer, runner.max_len, batch_tokens=tokens, prompt=runner.prompt(role))
         if self.kind == "sparse_embedding":
             return map(self._words, stream.stream(texts))
-        return itertools.chain.from_iterable(map(self._compared, stream.blocks(texts)))
+        return stream.stream(texts, self._compared)
 
     def _compared(self, vectors):
         """Vectors scaled such that dot products are the similarity."""

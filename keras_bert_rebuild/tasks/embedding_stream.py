@@ -148,16 +148,20 @@ class EmbeddingStream:
             raise ValueError("texts must be a list of at least one text; got an empty list.")
         return np.concatenate(vectors)
 
-    def stream(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
+    def stream(
+        self, texts: Iterable[str], finish: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None = None
+    ) -> Iterator[npt.NDArray[Any]]:
         """Yield the vector of every text, in order and in constant memory.
 
         Args:
             texts: an iterable of strings; it may be endless. A few thousand are read ahead.
+            finish: a function of the vectors of many texts `(texts, width)` whose results are yielded instead.
 
         Raises:
             ValueError: a string instead of a list of texts, or an item that is not a string.
         """
-        return itertools.chain.from_iterable(self.blocks(texts))
+        blocks = self.blocks(texts)
+        return itertools.chain.from_iterable(blocks if finish is None else map(finish, blocks))
 
     def blocks(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
         """Yield the vectors of `stream` in arrays `(texts, width)`, each of up to 512 texts."""

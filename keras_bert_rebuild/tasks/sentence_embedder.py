@@ -1,6 +1,5 @@
 """Vectors of sentences, trained so that similar texts have vectors of similar direction."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -147,15 +146,15 @@ class SentenceEmbedder(VectorTask):
             prompt: see `prompt_text`.
             batch_tokens: as for `EmbeddingStream.of_model`.
         """
-        return self._streamed(self._finished, self._embedding_stream(prompt, batch_tokens), texts)
+        return self._embedding_stream(prompt, batch_tokens).stream(texts, self._finished)
 
     def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
         """The vectors of queries, as `stream`: with the prompt "query", scaled so that products with documents equal `measure`."""
-        return self._streamed(self._compared, self._embedding_stream("query"), texts)
+        return self._embedding_stream("query").stream(texts, self._compared)
 
     def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
         """The vectors of documents: as `queries`, with the prompt "document"."""
-        return self._streamed(self._compared, self._embedding_stream("document"), texts)
+        return self._embedding_stream("document").stream(texts, self._compared)
 
     def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
         """A function like `documents`, to be called with one chunk of texts after another.
@@ -173,7 +172,7 @@ class SentenceEmbedder(VectorTask):
             stream = self._embedding_stream("document", batch_tokens, lengths)
             if not streams:
                 streams.append(stream)
-            return self._streamed(self._compared, stream, texts)
+            return stream.stream(texts, self._compared)
 
         return encode
 
@@ -283,10 +282,6 @@ class SentenceEmbedder(VectorTask):
     ) -> npt.NDArray[np.float32]:
         """The vectors of a list of texts whose product is their similarity, `(texts, width)`; see `__call__`."""
         return self._compared(self._pooled(texts, batch_size, progress, prompt))
-
-    def _streamed(self, finish, stream, texts):
-        """Yield the vector of every text; a function of vectors finishes many at once."""
-        return itertools.chain.from_iterable(map(finish, stream.blocks(texts)))
 
     def _finished(self, vectors):
         """Final vectors, scaled and truncated: float32 `(..., width)`."""
