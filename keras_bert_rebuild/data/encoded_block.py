@@ -15,6 +15,11 @@ class EncodedBlock:
     def __init__(self, ids, segments, sizes):
         self.ids, self.segments, self.sizes = ids, segments, sizes
 
+    @classmethod
+    def of_row(cls, ids, segments):
+        """A block of one row."""
+        return cls(np.asarray(ids)[None], np.asarray(segments)[None], np.array([len(ids)]))
+
     @staticmethod
     def batch(parts):
         """The `EncodedRows` of pairs of a block and the indices of rows in it."""

@@ -7,8 +7,7 @@ import numpy as np
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.data.batches import bucket_lengths, model_inputs, padded
-from keras_bert_rebuild.data.encoded_block import EncodedRows
+from keras_bert_rebuild.data.batches import bucket_lengths
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import fetched
 from keras_bert_rebuild.models.bert_model import BertModel
@@ -182,22 +181,13 @@ class RowAnswers:
         self._variables = list(self.model.variables)
 
     def __call__(self, rows, length):
-        """Start computing rows `(ids, segments)`, padded to a length; return the argument of `fetch` and the number of rows.
-
-        Args:
-            rows: a list of pairs, or `EncodedRows`.
-            length: the length.
-        """
+        """Start computing `EncodedRows`, padded to a length; return the argument of `fetch` and the number of rows."""
         model, count = self.model, len(rows)
         names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
         few_shapes = self.max_rows is not None or self._compiled
         if not few_shapes and model.inputs[0].shape[1] is None:
-            length = max(len(ids) for ids, _ in rows)
-        if isinstance(rows, EncodedRows):
-            arrays = rows.arrays(names, length, self.pad_id)
-        else:
-            inputs, padding = model_inputs(names, *zip(*rows, strict=True), self.pad_id)
-            arrays = [padded(column, length, pad) for column, pad in zip(inputs, padding, strict=True)]
+            length = int(rows.sizes.max())
+        arrays = rows.arrays(names, length, self.pad_id)
         if few_shapes:
             chosen = self._filled_up(count, length)
             arrays = [array[chosen] for array in arrays] if len(chosen) != count else arrays

@@ -1,5 +1,6 @@
 """Vectors of texts: keras_bert's `extract_embeddings`."""
 
+import itertools
 import os
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.buckets import Buckets
+from keras_bert_rebuild.data.encoded_block import EncodedBlock
 from keras_bert_rebuild.pretrained import load_trained_model_from_checkpoint
 from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
 from keras_bert_rebuild.text.tokenizer import Tokenizer
@@ -83,15 +85,16 @@ def extract_embeddings_generator(
         rows, vectors = begun[0], answers.fetch(begun[1])
         if names or not cut_embed:
             return vectors
-        # Copies, so that a vector that is retained does not keep the whole batch in memory.
-        return [vector[: _used(ids)].copy() for (ids, _), vector in zip(rows, vectors, strict=True)]
+        return [vector[: _used(ids)] for (ids, _), vector in zip(rows, vectors, strict=True)]
 
     def answer(rows, length):
         return rows, answers(rows, length)
 
     buckets = Buckets(answer, lengths_of(model, longest), batch_size * longest, fetch=fetch)
     tokenizer = Tokenizer(vocabs, cased=cased)
-    yield from buckets.stream(_encoded(tokenizer, text, seq_len) for text in texts)
+    blocks = (EncodedBlock.of_row(*_encoded(tokenizer, text, seq_len)) for text in texts)
+    # A block has a copy of its vector, so that one that is retained does not keep the whole batch in memory.
+    yield from itertools.chain.from_iterable(buckets.stream_blocks(blocks))
 
 
 def extract_embeddings(
