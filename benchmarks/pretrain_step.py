@@ -48,7 +48,7 @@ from pretrain_step_worker import TITLES, WAYS, write_batches
 from keras_bert_rebuild import BertConfig, WordPieceTokenizer, pretraining_batches
 from keras_bert_rebuild.data.batches import WINDOW
 from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files, encode_documents
-from keras_bert_rebuild.data.pretraining.packing import sequence_lengths
+from keras_bert_rebuild.data.pretraining.packed_rows import sequence_lengths
 from keras_bert_rebuild.recipes.step_costs import Work, train_flops
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.vocabulary import train_vocabulary

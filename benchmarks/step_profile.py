@@ -26,7 +26,7 @@ from pretrain_loop import bare_steps
 from pretrain_step import SIZES
 
 from keras_bert_rebuild import BertConfig, build_model, compile_model
-from keras_bert_rebuild.data.pretraining.packing import sequence_lengths
+from keras_bert_rebuild.data.pretraining.packed_rows import sequence_lengths
 from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, train_flops
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 

@@ -18,7 +18,13 @@ from keras_bert_rebuild.kernels.operations import (
     unclipped,
     windowed_attention,
 )
-from keras_bert_rebuild.kernels.sequences import both_masks, has_sequences, positions_in_sequences, visible_pairs
+from keras_bert_rebuild.kernels.sequences import (
+    begins_of_sequences,
+    both_masks,
+    has_sequences,
+    positions_in_sequences,
+    visible_pairs,
+)
 
 __all__ = [
     "Unclipped",
@@ -27,6 +33,7 @@ __all__ = [
     "add_bias",
     "attention",
     "attention_of_inputs",
+    "begins_of_sequences",
     "both_masks",
     "bounded_scan",
     "dense",

@@ -45,6 +45,15 @@ def positions_in_sequences(mask: Any) -> Any:
     return ops.where(mask > 0, columns - ops.cast(mask, "int32") + 1, 0)
 
 
+def begins_of_sequences(mask: Any) -> Any:
+    """True at the first token of every sequence, bool `(batch, length)`.
+
+    Args:
+        mask: sequence numbers, `(batch, length)`.
+    """
+    return ops.equal(mask, ops.cast(ops.arange(ops.shape(mask)[1]) + 1, mask.dtype))
+
+
 def both_masks(mask: Any, other: Any) -> Any:
     """The conjunction of two masks of the same rows, with sequence numbers if one of them has them."""
     if mask is other and has_sequences(mask):

@@ -13,6 +13,7 @@ from keras_bert_rebuild.layers.disentangled_self_attention import DisentangledSe
 from keras_bert_rebuild.layers.distance_embedding import DistanceEmbedding
 from keras_bert_rebuild.layers.embedding import get_embedding
 from keras_bert_rebuild.layers.extract import Extract
+from keras_bert_rebuild.layers.extract_firsts import ExtractFirsts
 from keras_bert_rebuild.layers.feed_forward import FeedForward
 from keras_bert_rebuild.layers.first_features import FirstFeatures
 from keras_bert_rebuild.layers.inputs import get_inputs
@@ -44,6 +45,7 @@ __all__ = [
     "Embedding",
     "EmbeddingSimilarity",
     "Extract",
+    "ExtractFirsts",
     "FeedForward",
     "FirstFeatures",
     "LayerNormalization",

@@ -9,6 +9,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert_rebuild.anatomy.packed import most_sequences
+from keras_bert_rebuild.layers import ExtractFirsts
 from keras_bert_rebuild.models.named_inputs import is_packed
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.step_plan import StepPlan
@@ -169,7 +171,17 @@ def check_labels(graph: PretrainingGraph, plan: StepPlan, x: Any, labels: dict[s
         check_ids(rule, np.where((masked != 0) & real, np.reshape(mlm, masked.shape), 0))
     for head, classes in CLASSES.items():
         if labels.get(head) is not None:
-            check_ids(IdRule(f"labels of {head}", 2, classes), labels[head])
+            values = check_ids(IdRule(f"labels of {head}", 2, classes), labels[head])
+            if graph.packed and given is not None:
+                _check_label_per_sequence(head, values, (given.shape[0], most_sequences(given.shape[1])))
+
+
+def _check_label_per_sequence(head, labels, shape):
+    if labels.shape not in (shape, (*shape, 1)):
+        raise ValueError(
+            f"labels of {head}: expected in packed rows a label for each of {shape[1]} sequences, {shape}; "
+            f"got shape {labels.shape}."
+        )
 
 
 def concrete(values: Any) -> Any:
@@ -193,11 +205,15 @@ def _check_input(model, name, value):
     return value
 
 
-def check_sequences(numbers):
+def check_sequences(numbers, most=None):
     """Check the sequence numbers of packed rows, `(batch, length)`: 0 at padding, else 1 + the column where the sequence begins.
 
+    Args:
+        numbers: the array.
+        most: maximum number of sequences of a row; None for no limit.
+
     Raises:
-        ValueError: a number does not belong to a sequence of its row.
+        ValueError: a number does not belong to a sequence of its row, or a row has too many sequences.
     """
     columns = np.arange(numbers.shape[1])
     begins = np.clip(numbers - 1, 0, columns)
@@ -208,11 +224,18 @@ def check_sequences(numbers):
             "Input-Mask: expected in packed rows 1 + the column where the sequence of a token begins, or 0 at padding; "
             f"got {numbers[row, column]} at [{row}, {column}]."
         )
+    counts = np.sum(numbers == columns + 1, axis=1)
+    if most is not None and counts.size and counts.max() > most:
+        raise ValueError(
+            f"Input-Mask: expected at most {most} sequences in a row of {len(columns)} tokens, for a head on sequences; "
+            f"got {counts.max()} at [{counts.argmax()}]."
+        )
 
 
 def _check_packed(model, name, array):
     if name == "Input-Mask" and is_packed(model):
-        check_sequences(array)
+        with_heads = any(isinstance(layer, ExtractFirsts) for layer in model.layers)
+        check_sequences(array, most_sequences(array.shape[1]) if with_heads else None)
     return array
 
 

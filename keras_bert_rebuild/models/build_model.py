@@ -8,14 +8,15 @@ from dataclasses import replace
 import keras
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.anatomy.heads import POOLED
 from keras_bert_rebuild.config import HEADS, BertConfig, check_heads
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
 from keras_bert_rebuild.models.heads import build_heads
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 
-# The heads with an output per token, which packed rows can have.
-PER_TOKEN = ("mlm", "rtd")
+# The heads that packed rows can have: those with an output per token, and those on pairs, with one per sequence.
+OF_PACKED = ("mlm", "rtd", "nsp", "sop")
 
 
 def build_model(
@@ -44,7 +45,8 @@ def build_model(
             the projection to the width of the blocks; None for a new embedding.
         query_trained: train the vector of XLNet's query stream, for a model that runs it.
         packed: rows hold several sequences that do not attend to each other: `Input-Mask` is then 1 + the column in which the
-            sequence of a token begins, and 0 at padding. Positions begin at 0 in every sequence. Only for heads on tokens.
+            sequence of a token begins, and 0 at padding. Positions begin at 0 in every sequence. Only for the heads of pretraining;
+            "nsp" and "sop" have an output per sequence then, `(batch, most_sequences(length), 2)`: see `ExtractFirsts`.
 
     Returns:
         A `BertModel`; with an MLM head a `PretrainingModel`, which has a further input `Input-Masked`. The outputs are those of the
@@ -55,7 +57,7 @@ def build_model(
         IndexError: `num_attention_heads` does not divide `hidden_size`; or without heads, there are no blocks, or
             `output_layer_num` is below 1.
         ValueError: a length exceeds the positions, an activation or head is unknown, or a block does not exist; or with `packed`, a
-            head is on whole sequences, or blocks mix neighbouring tokens regardless of the mask.
+            head is not one of pretraining or does not read the first token, or blocks mix neighbouring tokens whatever the mask.
     """
     check_heads(heads)
     if seq_len is not None and seq_len > config.max_length:
@@ -73,7 +75,7 @@ def build_model(
     blocks, table = build_encoder(encoder, inputs, embedding_of, packed)
     if heads:
         positions = keras.Input((seq_len,), dtype="int32", name="Input-Masked") if "mlm" in heads else None
-        outputs = build_heads(encoder, blocks[-1], table, positions, heads)
+        outputs = build_heads(encoder, blocks[-1], table, positions, heads, packed)
         if "pooler" in heads:
             outputs = [blocks[-1], *outputs]
         if positions is not None:
@@ -90,9 +92,13 @@ def build_model(
 
 def _check_packed(encoder, heads):
     """Refuse heads and blocks that would mix the sequences of a row."""
-    pooled = [head for head in heads if head not in PER_TOKEN]
-    if pooled:
-        raise ValueError(f"packed rows must have heads on tokens, {' and '.join(PER_TOKEN)}; got {', '.join(pooled)}.")
+    others = [head for head in heads if head not in OF_PACKED]
+    if others:
+        raise ValueError(f"packed rows must have the heads of pretraining, {', '.join(OF_PACKED)}; got {', '.join(others)}.")
+    for head in heads:
+        first = encoder.heads[head].reads[:1]
+        if encoder.heads[head].of_text and first != POOLED[:1]:
+            raise ValueError(f"packed rows must have heads on the first token of a sequence; {head} reads {first[0]}.")
     if any(block.convolution is not None for block in encoder.blocks):
         raise ValueError("packed rows must have blocks without convolution, which would mix tokens of neighbouring sequences.")
 

@@ -8,10 +8,10 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import HEADS
+from keras_bert_rebuild.kernels.slots import at_positions, slots_of
 from keras_bert_rebuild.models.block_states import block_states
 from keras_bert_rebuild.models.distillation_objectives import Objective, Seen
 from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of, shared_with
-from keras_bert_rebuild.models.masked_positions import at_positions, slots_of
 from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel

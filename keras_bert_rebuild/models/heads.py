@@ -61,7 +61,7 @@ def before_logits(encoder):
     return {head.layer: head.reads for head in encoder.heads.values() if head.reads}
 
 
-def build_heads(encoder, sequence, table, positions, heads):
+def build_heads(encoder, sequence, table, positions, heads, packed=False):
     """Connect heads to the last encoder block.
 
     Args:
@@ -70,12 +70,13 @@ def build_heads(encoder, sequence, table, positions, heads):
         table: the token table, which the MLM head shares.
         positions: `Input-Masked`, nonzero at tokens to predict; None without an MLM head.
         heads: names of heads, keys of `encoder.heads`.
+        packed: whether a row holds several sequences, each with its own first token.
 
     Returns:
         The outputs of the heads, in their order.
     """
 
-    layer = functools.cache(functools.partial(_make_layer, encoder))
+    layer = functools.cache(functools.partial(_make_layer, encoder, packed))
 
     @functools.cache
     def read(names):
@@ -85,12 +86,12 @@ def build_heads(encoder, sequence, table, positions, heads):
     return [_build(inputs, name) for name in heads]
 
 
-def _make_layer(encoder, name):
+def _make_layer(encoder, packed, name):
     """A layer between the last encoder block and the last layers of heads."""
     if name.endswith("-Dropout"):
         return make_dropout(encoder.head_dropout, name)
     if name == "Extract":
-        return layers.Extract(index=0, name=name)
+        return layers.ExtractFirsts(name=name) if packed else layers.Extract(index=0, name=name)
     if name == LAST:
         return layers.Extract(index=-1, skip_padding=True, name=name)
     if name == FIRST_TOKEN:

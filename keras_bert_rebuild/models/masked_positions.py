@@ -5,6 +5,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_bert_rebuild.kernels.slots import at_positions
 from keras_bert_rebuild.layers import Masked
 
 
@@ -19,44 +20,6 @@ def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
         `(batch, length)`, true at labels.
     """
     return ops.logical_and(ops.not_equal(masked, 0), ops.not_equal(given, padding))
-
-
-def slots_of(labelled: Any, max_predictions: int | None) -> tuple[Any, Any]:
-    """The positions at which a head is computed: in every example the labelled ones in order, then others.
-
-    Args:
-        labelled: `(batch, length)`, true at labels.
-        max_predictions: maximum number of positions per example; None for all.
-
-    Returns:
-        The positions and which of them have a label, `(batch, slots)`; for all positions None and `labelled`.
-    """
-    if max_predictions is None:
-        return None, labelled
-    length = labelled.shape[1]
-    if length is None:  # a TensorFlow graph of any length
-        length = ops.shape(labelled)[1]
-        slots = ops.minimum(max_predictions, length)
-    else:
-        slots = min(max_predictions, length)
-    order = ops.cast(length - ops.arange(length), "int32")  # of equal values, `top_k` takes the first ones
-    keys, positions = ops.top_k(ops.cast(labelled, "int32") * (length + 1) + order, slots)
-    return positions, keys > length
-
-
-def at_positions(values: Any, positions: Any) -> Any:
-    """The values at some positions of every example, or at all positions.
-
-    Args:
-        values: `(batch, length)` or `(batch, length, width)`.
-        positions: `(batch, slots)`, or None for all.
-
-    Returns:
-        `(batch, slots)` or `(batch, slots, width)`.
-    """
-    if positions is None:
-        return values
-    return ops.take_along_axis(values, positions if len(values.shape) == 2 else positions[..., None], axis=1)
 
 
 def put_at_positions(values: Any, labelled: Any, positions: Any, new: Any) -> Any:
@@ -75,17 +38,6 @@ def put_at_positions(values: Any, labelled: Any, positions: Any, new: Any) -> An
         slots = ops.cumsum(ops.cast(labelled, "int32"), axis=1) - 1
         new = ops.take_along_axis(new, ops.clip(slots, 0, ops.shape(new)[1] - 1), axis=1)
     return ops.where(labelled, ops.cast(new, values.dtype), values)
-
-
-def nan_if_left_out(labelled: Any, in_slots: Any) -> Any:
-    """NaN if there are labels without a slot, else 0; added to predictions so that such labels are not silently ignored.
-
-    Args:
-        labelled: `(batch, length)`, true at labels.
-        in_slots: `(batch, slots)`, true at slots with a label.
-    """
-    left_out = ops.sum(ops.cast(labelled, "int32")) > ops.sum(ops.cast(in_slots, "int32"))
-    return ops.where(left_out, float("nan"), 0.0)
 
 
 def weights_at(weights: Any, labelled: Any, positions: Any) -> Any:

@@ -6,12 +6,15 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild import kernels
 from keras_bert_rebuild.anatomy.heads import TRANSFORM
+from keras_bert_rebuild.anatomy.packed import most_sequences
+from keras_bert_rebuild.kernels.slots import at_positions, nan_if_left_out, slots_of
 from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
 from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of, shared_with
-from keras_bert_rebuild.models.masked_positions import at_positions, labelled_positions, nan_if_left_out, slots_of
-from keras_bert_rebuild.models.named_inputs import named_inputs, real_tokens
+from keras_bert_rebuild.models.masked_positions import labelled_positions
+from keras_bert_rebuild.models.named_inputs import is_packed, named_inputs, real_tokens
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
 
@@ -27,6 +30,7 @@ class PretrainingGraph:
     def __init__(self, model: keras.Model, whole: keras.Model | None = None) -> None:
         self.model, self.whole = model, model if whole is None else whole
         self.other_heads = [name for name in model.output_names if name != "MLM"]
+        self.packed = is_packed(model)
 
     @functools.cached_property
     def without_last_layers(self) -> keras.Model:
@@ -75,6 +79,14 @@ class PretrainingGraph:
         """Where the MLM head has a label, `(batch, length)`."""
         named = self.named(inputs)
         return labelled_positions(named["Input-Masked"], *self.padding_of(named))
+
+    def sequences(self, inputs: Any) -> Any:
+        """Which outputs of the heads on pairs are those of a sequence, `(batch, slots)`; None for rows of one sequence."""
+        if not self.packed:
+            return None
+        begins = kernels.begins_of_sequences(ops.convert_to_tensor(self.named(inputs)["Input-Mask"]))
+        count = ops.sum(ops.cast(begins, "int32"), axis=1, keepdims=True)
+        return ops.arange(most_sequences(ops.shape(begins)[1]), dtype="int32") < count
 
     def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
         """The outputs of the heads in a training or test step.

@@ -7,12 +7,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.kernels.slots import at_positions, slots_of
 from keras_bert_rebuild.models.batch_check import CLASSES, check_labels
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN
 from keras_bert_rebuild.models.head_answers import LOGITS, PROBABILITIES, as_needed, log_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
-from keras_bert_rebuild.models.masked_positions import at_positions, flat_labels, slots_of, weights_at
+from keras_bert_rebuild.models.masked_positions import flat_labels, weights_at
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.rematerialised import blocks_of
 from keras_bert_rebuild.models.step_plan import TEST, TRAIN, StepPlan, by_head, in_order, running_step
@@ -124,7 +125,8 @@ class PretrainingModel(BertModel):
         return as_needed(output, LOGITS if in_step and head.takes_logits else PROBABILITIES, head.metrics)
 
     def _aligned(self, x, y, y_pred, sample_weight, flat=False):
-        """Labels, predictions and weights in the order of the outputs; of the MLM head `(batch, slots)`, or flat `(positions,)`."""
+        """Labels, predictions and weights in the order of the outputs; of the MLM head `(batch, slots)`, or flat `(positions,)`;
+        of heads on the pairs of packed rows always flat."""
         heads, in_step = self.output_names, self._in_planned_step()
         if x is None:
             return y, in_order(heads, y_pred), sample_weight
@@ -135,7 +137,7 @@ class PretrainingModel(BertModel):
             if head.takes_ids and head.name == "MLM":
                 labels["MLM"] = ops.reshape(label, ops.shape(everywhere))
             elif head.takes_ids and head.name in CLASSES:
-                labels[head.name] = ops.reshape(label, (-1,))
+                labels[head.name] = ops.reshape(label, ops.shape(y_pred[head.name])[:-1])
         mlm, weight = at_positions(labels["MLM"], positions), weights_at(weights["MLM"], everywhere, positions)
         if in_step and self._plan.chunk is not None:
             mlm = ops.full_like(mlm, LABEL_COLUMN)
@@ -143,8 +145,11 @@ class PretrainingModel(BertModel):
             mlm, masked, weight = flat_labels(mlm, y_pred["MLM"], labelled, weight)
         else:
             masked = self._graph.masked(y_pred["MLM"], labelled)
-        weights = None if sample_weight is None else in_order(heads, {**weights, "MLM": weight})
-        return in_order(heads, {**labels, "MLM": mlm}), in_order(heads, {**y_pred, "MLM": masked}), weights
+        labels, y_pred, weights = {**labels, "MLM": mlm}, {**y_pred, "MLM": masked}, {**weights, "MLM": weight}
+        sequences = self._graph.sequences(x)
+        for head in CLASSES.keys() & set(heads) if sequences is not None else ():
+            labels[head], y_pred[head], weights[head] = flat_labels(labels[head], y_pred[head], sequences, weights[head])
+        return in_order(heads, labels), in_order(heads, y_pred), None if sample_weight is None else in_order(heads, weights)
 
 
 # Legacy .h5 files name the class without its package.

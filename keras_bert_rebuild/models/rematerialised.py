@@ -5,7 +5,7 @@ import functools
 import keras
 from keras import ops
 
-from keras_bert_rebuild.anatomy.heads import FIRST_TOKEN, LAST, MEAN
+from keras_bert_rebuild.anatomy.heads import FIRST_TOKEN, LAST, MEAN, POOLED
 from keras_bert_rebuild.models.encoder import FINAL_NORM
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
 from keras_bert_rebuild.models.heads import before_logits
@@ -35,7 +35,7 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
     for head in heads:
         y = x
         for name in reads.get(head, ()):
-            settings = {"mask": mask} if name in (MEAN, LAST, FIRST_TOKEN) else {"training": True}
+            settings = {"mask": mask} if name in (MEAN, LAST, FIRST_TOKEN, POOLED[0]) else {"training": True}
             y = layers[name](y, **settings) if name in layers else y
         answers.append(y)
     return x, table, *answers

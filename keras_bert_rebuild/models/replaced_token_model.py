@@ -9,11 +9,12 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import HEADS
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.kernels.slots import at_positions, slots_of
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of
 from keras_bert_rebuild.models.loss_protocols import Ignores
-from keras_bert_rebuild.models.masked_positions import at_positions, flat_labels, put_at_positions, slots_of
+from keras_bert_rebuild.models.masked_positions import flat_labels, put_at_positions
 from keras_bert_rebuild.models.named_inputs import real_tokens
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel

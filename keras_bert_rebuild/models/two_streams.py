@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.kernels.slots import at_positions
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, input_of, run_block, shared_with
-from keras_bert_rebuild.models.masked_positions import at_positions
 from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
 from keras_bert_rebuild.models.rematerialised import rematerialised
 

@@ -7,14 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from keras_bert_rebuild.models.masked_positions import (
-    at_positions,
-    flat_labels,
-    labelled_positions,
-    nan_if_left_out,
-    slots_of,
-    weights_at,
-)
+from keras_bert_rebuild.kernels.slots import at_positions, nan_if_left_out, slots_of
+from keras_bert_rebuild.models.masked_positions import flat_labels, labelled_positions, weights_at
 
 # Batches of up to 3 examples of up to 7 positions, some of them labelled, and a number of slots that may be too large.
 BATCHES = st.tuples(st.integers(1, 3), st.integers(1, 7)).flatmap(

@@ -3,19 +3,17 @@
 import keras
 import numpy as np
 import pytest
+from helpers.packed_batches import ROWS, laid_out, sequences, step
 from helpers.small import spread
 from helpers.tiny_families import modules, name_of_module, tiny_config
 from keras import ops
 
-from keras_bert_rebuild import add_lora, attention_maps, build_model, compile_model
-from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild import add_lora, attention_maps, build_model
 from keras_bert_rebuild.layers import PositionEmbedding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
 from keras_bert_rebuild.pretrained.vocabulary_surgery import resize_vocabulary
 from keras_bert_rebuild.training.lora import without_lora
 
-# Lengths of the sequences of each row; some rows end with padding.
-ROWS, WIDTH = ((3, 7, 6), (16,), (2, 5, 4, 3)), 16
 MODULES = {name_of_module(module): module for module in modules()}
 
 pytestmark = pytest.mark.compiles_long
@@ -25,44 +23,6 @@ def tiny(name, **changes):
     """A tiny config of a family, without convolution."""
     config = tiny_config(MODULES[name])
     return config.replace(**({"conv_kernel_size": 0} if hasattr(config, "conv_kernel_size") else {}), **changes)
-
-
-def sequences(rng, config):
-    """Tokens, which of them are predicted, and a draw for each, of every sequence."""
-    made = []
-    for length in (length for row in ROWS for length in row):
-        chosen = np.zeros(length, int)
-        chosen[rng.permutation(length)[: 1 + length // 4]] = 1
-        tokens = rng.integers(5, config.vocab_size, length)
-        made.append((tokens, chosen, rng.integers(0, 1 << DRAW_BITS, length)))
-    return made
-
-
-def laid_out(config, given, rows):
-    """Inputs by name, and the labels, of rows that hold these sequences."""
-    shape = len(rows), WIDTH
-    tokens, chosen, draws, numbers = (np.full(shape, fill, "int32") for fill in (config.pad_token_id, 0, 0, 0))
-    left = iter(given)
-    for row, lengths in enumerate(rows):
-        at = 0
-        for length in lengths:
-            part = slice(at, at + length)
-            tokens[row, part], chosen[row, part], draws[row, part] = next(left)
-            numbers[row, part] = at + 1
-            at += length
-    zeros = np.zeros(shape, "int32")
-    masked = np.where(chosen == 1, 4, tokens).astype("int32")
-    names = {"Input-Token": masked, "Input-Segment": zeros, "Input-Draw": draws, "Input-Masked": chosen, "Input-Mask": numbers}
-    return names, tokens[..., None]
-
-
-def step(model, inputs, labels, **settings):
-    """The loss of a step and the gradient of every weight, by its path."""
-    compile_model(model, optimizer=keras.optimizers.SGD(1.0), **settings)
-    before = {weight.path: np.array(ops.convert_to_numpy(weight)) for weight in model.trainable_weights}
-    loss = model.train_on_batch(tuple(inputs[tensor.name] for tensor in model.inputs), labels)
-    after = {weight.path: ops.convert_to_numpy(weight) for weight in model.trainable_weights}
-    return np.ravel(loss)[0], {path: before[path] - after[path] for path in before}
 
 
 def same_step(packed, plain, config, rng, **settings):
@@ -134,9 +94,9 @@ def test_numbers_that_are_none_of_a_sequence_are_refused(rng):
             model.predict(given, verbose=0)
 
 
-@pytest.mark.parametrize("heads", [["mlm", "nsp"], ["pooler"], ["classification"]])
-def test_heads_on_whole_sequences_are_refused(heads):
-    with pytest.raises(ValueError, match="packed rows must have heads on tokens"):
+@pytest.mark.parametrize("heads", [["mlm", "pooler"], ["pooler"], ["classification"]])
+def test_heads_of_other_tasks_are_refused(heads):
+    with pytest.raises(ValueError, match=r"packed rows must have the heads of pretraining, mlm, .*; got (pooler|classification)\."):
         build_model(tiny("bert", labels=("a", "b")), heads, packed=True)
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.data.batches import Bucket, EpochBatches, least_length
 from keras_bert_rebuild.data.labelled.length_buckets import random_order
-from keras_bert_rebuild.data.pretraining.packing import packing_plan
+from keras_bert_rebuild.data.packing import packed_places
 
 # The number of rows is rounded up to one of about this many values between consecutive powers of two.
 STEPS = 8
@@ -127,26 +127,6 @@ class PackedGroups(EpochBatches):
 
     def _sizes_of(self, numbers):
         return np.where(numbers >= 0, self.sizes[numbers], 0)
-
-
-def packed_places(sizes: npt.NDArray[np.int64], length: int) -> tuple[Any, Any, Any, int]:
-    """Where texts of the given sizes are placed in rows of a length.
-
-    Returns:
-        For every text its row, its first column and its index in the row, `(texts,)`; and the number of rows.
-    """
-    plan = packing_plan(np.bincount(sizes), length)
-    lengths, firsts = np.repeat(plan.lengths, plan.counts, axis=0), np.repeat(plan.firsts, plan.counts, axis=0)
-    instance = np.arange(len(lengths)) - np.repeat(np.cumsum(plan.counts) - plan.counts, plan.counts)
-    rows, slots = np.nonzero(lengths)
-    columns = (np.cumsum(lengths, axis=1) - lengths)[rows, slots]
-    # The plan counts texts by length; here they are mapped back to their indices.
-    by_size = np.argsort(sizes, kind="stable")
-    begins = np.cumsum(np.bincount(sizes)) - np.bincount(sizes)
-    texts = by_size[begins[lengths[rows, slots]] + (firsts + instance[:, None])[rows, slots]]
-    places = np.empty((3, len(sizes)), "int64")
-    places[:, texts] = rows, columns, slots
-    return (*places, len(lengths))
 
 
 def _one_a_row(count):

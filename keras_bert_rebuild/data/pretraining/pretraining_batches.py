@@ -8,13 +8,13 @@ import numpy as np
 from keras_bert_rebuild.anatomy.draws import DRAW_BITS
 from keras_bert_rebuild.data.batches import WINDOW, EpochBatches, length_windows
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
-from keras_bert_rebuild.data.pretraining.examples import Examples, lay_out, shortened
+from keras_bert_rebuild.data.pretraining.examples import lay_out
 from keras_bert_rebuild.data.pretraining.masking import UNITS, factorisation_order, mask_tokens
-from keras_bert_rebuild.data.pretraining.mixed_examples import examples_of
-from keras_bert_rebuild.data.pretraining.packing import SPECIAL, PackedRows, halved, lay_out_packed, sequence_lengths
-from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
+from keras_bert_rebuild.data.pretraining.packed_pairs import PackedPairs
+from keras_bert_rebuild.data.pretraining.packed_rows import PackedPieces, lay_out_packed, sequence_lengths
+from keras_bert_rebuild.data.pretraining.segment_examples import SegmentExamples
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
-from keras_bert_rebuild.data.random_numbers import Stream, below, uniform, uniform_at
+from keras_bert_rebuild.data.random_numbers import Stream, below, uniform
 
 NEXT_SENTENCE = ("nsp", "sop", None)
 
@@ -67,9 +67,10 @@ class PretrainingBatches(EpochBatches):
         draws: whether a batch has random numbers before `chosen`, for a model that samples tokens: integers in [0, 2²⁴), `(rows,
             length)`, a function of the example, so that they are the same in a resumed run and on another number of devices.
         order: whether a batch has the prediction order before `chosen`, see `factorisation_order`; also a function of the example.
-        packed: whether a row holds several sequences that do not attend to each other, each `[CLS] piece [SEP]`, for a model built
-            with `packed=True`. See `PackedRows`; `batch_size` and `max_predictions` count rows, and `short_seq_prob` is the
-            fraction of full rows that are split into two sequences. Requires `next_sentence=None`.
+        packed: whether a row holds several sequences that do not attend to each other, for a model built with `packed=True`;
+            `batch_size` and `max_predictions` count rows. With `next_sentence=None` a sequence is `[CLS] piece [SEP]`, a pass has
+            every token once (see `PackedRows`), and `short_seq_prob` is the fraction of full rows that are split into two
+            sequences. Otherwise it is a pair as without packing, and a pass has nearly every pair once (see `PackedPairs`).
         first_example: the index, in the endless sequence of passes, of the first example of the first batch.
         start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
 
@@ -122,7 +123,7 @@ class PretrainingBatches(EpochBatches):
         if max_predictions < 1:
             raise ValueError(f"max_predictions must be at least 1; got {max_predictions}.")
         if packed:
-            _check_packed(next_sentence=next_sentence, lengths=lengths, order=order or None)
+            _check_packed(lengths=lengths, order=order or None)
         if not 0 <= process_index < process_count:
             raise ValueError(f"process_index must be in [0, {process_count}), one of the processes; got {process_index}.")
         if batch_size < 1 or batch_size % process_count:
@@ -136,10 +137,14 @@ class PretrainingBatches(EpochBatches):
         self.tables = vocabulary_tables(store.vocabulary)
         self.batch_size, self.seq_len, self.max_predictions = batch_size, seq_len, max_predictions
         self.process_index, self.process_count = process_index, process_count
-        self.next_sentence, self.random_next_rate, self.short_seq_prob = next_sentence, random_next_rate, short_seq_prob
-        self.packed = packed
-        kind, length = (PackedRows, seq_len) if packed else (Examples, seq_len - special)
-        self.examples = examples_of(store, lambda part, of_part: kind(part, length, of_part), seed)
+        self.next_sentence, self.packed = next_sentence, packed
+        if packed and next_sentence is None:
+            self.examples = PackedPieces(store, seq_len, seed, short_seq_prob)
+        else:
+            rates = random_next_rate, short_seq_prob
+            self.examples = SegmentExamples(store, self.tables, seq_len - special, seed, next_sentence, *rates)
+            if packed:
+                self.examples = PackedPairs(self.examples, seq_len)
         self.masking = {
             "unit": masking,
             "mask_rate": mask_rate,
@@ -169,14 +174,14 @@ class PretrainingBatches(EpochBatches):
         Returns:
             `((tokens, segments, chosen), (labels, next))`, int32: three arrays `(rows, length)`; `(rows, length, 1)`, the tokens
             before masking; and `(rows, 1)`, 1 if the second segment is random, or the segments are swapped. With
-            `next_sentence=None`, `((tokens, segments, chosen), labels)`, since the model has one output; with `packed`,
-            `((tokens, segments, chosen, numbers), labels)`, where `numbers` is the column, from 1, in which each token's sequence
-            begins, and 0 at padding: the `Input-Mask` of a packed model.
+            `next_sentence=None`, `((tokens, segments, chosen), labels)`, since the model has one output. With `packed`, the inputs
+            end with `numbers`: the column, from 1, in which each token's sequence begins, and 0 at padding, the `Input-Mask` of a
+            packed model; and `next` is `(rows, most_sequences(length))`, with zeros after the last pair of a row.
         """
         if self.packed:
             return self._packed_rows(self._positions(epoch, index))
         if self.lengths is None:
-            return self._lay_out(*self._examples(self._positions(epoch, index)), self.seq_len)
+            return self._lay_out(*self.examples.at(self._positions(epoch, index)), self.seq_len)
         keys, segments, plan = self._examples_of_window(self._first_of(epoch), index // WINDOW)
         members, length = plan[index % WINDOW]
         members = members[self._share]
@@ -206,10 +211,11 @@ class PretrainingBatches(EpochBatches):
         return self._first_of(epoch) + index * self.batch_size + np.arange(self.batch_size)[self._share]
 
     def _packed_rows(self, positions):
-        pieces = halved(self.examples.at(positions), self.short_seq_prob, self.seq_len - SPECIAL)
-        labels, numbers, content = lay_out_packed(self.store, pieces, self.seq_len, self.tables)
-        x, y = self._masked(pieces.keys, labels, np.zeros_like(labels), content)
-        return (*x, numbers), y
+        pairs = self.next_sentence is not None
+        keys, segments = self.examples.at(positions)
+        labels, segment_ids, numbers, content = lay_out_packed(self.store, segments, self.seq_len, self.tables, pairs)
+        x, y = self._masked(keys, labels, segment_ids, content)
+        return (*x, numbers), ((y, segments.labels.astype("int32")) if pairs else y)
 
     def _examples_of_window(self, epochs_before, number):
         """The examples of a window of batches, and for each batch the indices of its examples and its length."""
@@ -217,24 +223,11 @@ class PretrainingBatches(EpochBatches):
         if cached[0] != (epochs_before, number):
             count = min(len(self) - number * WINDOW, WINDOW)
             positions = epochs_before + number * WINDOW * self.batch_size + np.arange(count * self.batch_size)
-            keys, segments = self._examples(positions)
+            keys, segments = self.examples.at(positions)
             sizes = segments.first_lengths + segments.second_lengths + (2 if self.next_sentence is None else 3)
             plan = length_windows(sizes, self.batch_size, self.lengths, keys[0])
             self._window = cached = (epochs_before, number), (keys, segments, plan)
         return cached[1]
-
-    def _examples(self, positions):
-        """The keys of the examples' random numbers, and their segments."""
-        spans = self.examples.at(positions)
-        spans, targets = shortened(spans, self.short_seq_prob, self.examples.length)
-        if self.next_sentence == "nsp":
-            others = self.examples.of_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
-            segments = next_sentence_pairs(self.store, self.tables, spans, others, targets, self.random_next_rate)
-        elif self.next_sentence == "sop":
-            segments = sentence_order_pairs(self.store, self.tables, spans, targets, self.random_next_rate)
-        else:
-            segments = single_segments(spans)
-        return spans.keys, segments
 
     def _lay_out(self, keys, segments, length):
         pairs = self.next_sentence is not None

@@ -66,8 +66,6 @@ class MaskedTokens:
         """
         if settings.packing and settings.lengths:
             raise ValueError(f"lengths must be left out with packing, whose rows are full; got {list(settings.lengths)}.")
-        if settings.packing and settings.next_sentence != "none":
-            raise ValueError(f"next_sentence must be 'none' with packing, which has no pairs; got {settings.next_sentence!r}.")
 
     def fields(self, fields):
         """The config fields of a new model, from the fields of its size."""

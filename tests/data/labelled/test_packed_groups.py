@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.data.labelled.packed_groups import PackedGroups, packed_places
+from keras_bert_rebuild.data.labelled.packed_groups import PackedGroups
+from keras_bert_rebuild.data.packing import packed_places
 
 LENGTH = 32
 

@@ -35,6 +35,23 @@ def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("next_sentence", ["nsp", "sop"])
+def test_a_stopped_run_on_pairs_ends_with_the_same_bits(next_sentence, corpus, tmp_path):
+    settings = {**SETTINGS, "next_sentence": next_sentence}
+    run = small_runs.whole_run(corpus, tmp_path / "whole", settings)
+    folder, rows, model = run
+    assert rows[-1]["held_out_pair_loss"] > 0
+    assert 0 <= rows[-1]["pair_accuracy"] <= 1
+    small_runs.check_resumption(run, corpus, tmp_path / "run", settings)
+    assert [tensor.name for tensor in model.inputs] == ["Input-Token", "Input-Segment", "Input-Masked"]
+    ids = np.array([[1, 7, 8, 2, 9, 2]])
+    given = [ids, np.array([[0, 0, 0, 0, 1, 1]]), ids * 0 + 1]
+    loaded = from_pretrained(folder / "model", heads=["mlm", next_sentence])
+    for found, expected in zip(loaded(given), model(given), strict=True):
+        np.testing.assert_array_equal(*map(ops.convert_to_numpy, (found, expected)))
+
+
+@pytest.mark.slow
 def test_a_run_may_start_from_a_checkpoint(whole, corpus, tmp_path):
     folder, _, model = whole
     settings = {name: value for name, value in SETTINGS.items() if name != "model"}
@@ -64,7 +81,6 @@ def test_rows_are_fuller_than_those_of_one_sequence(corpus):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"next_sentence": "nsp"}, "next_sentence must be 'none' with packing, which has no pairs; got 'nsp'"),
         ({"lengths": [8]}, r"lengths must be left out with packing, whose rows are full; got \[8\]"),
         ({"objective": "xlnet"}, "packing must be left out with objective='xlnet'"),
         ({"packing": 3}, "packing must be one of True, False; got 3"),
@@ -79,3 +95,4 @@ def test_a_run_without_packing_has_the_settings_it_had_before():
     assert "packing" not in PretrainSettings().resolved()
     assert PretrainSettings(packing=True).resolved()["packing"] is True
     assert PretrainSettings(packing=True).heads == ("mlm",)
+    assert PretrainSettings(packing=True, next_sentence="nsp").heads == ("mlm", "nsp")

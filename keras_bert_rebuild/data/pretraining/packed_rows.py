@@ -1,74 +1,17 @@
-"""Sequence packing: which pieces of documents share the rows of a pass, and the tokens of these rows."""
+"""Packed rows of pieces of documents, and the tokens of rows of several sequences."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from keras_bert_rebuild.data.packing import packing_plan
 from keras_bert_rebuild.data.pretraining.examples import document_sizes
+from keras_bert_rebuild.data.pretraining.mixed_examples import examples_of
+from keras_bert_rebuild.data.pretraining.segment_pairs import Segments
 from keras_bert_rebuild.data.random_numbers import Stream, below, keys, permuted, uniform_at
 
 # Special tokens around every piece: [CLS] and [SEP].
 SPECIAL = 2
-
-
-@dataclass(frozen=True, eq=False)
-class PackingPlan:
-    """Kinds of rows, by the lengths of the pieces in them, and the number of rows of each kind."""
-
-    lengths: np.ndarray
-    """The lengths of the pieces in a row of each kind, `(kinds, pieces)`, padded with 0."""
-
-    counts: np.ndarray
-    """The number of rows of each kind, `(kinds,)`."""
-
-    firsts: np.ndarray
-    """For the first row of each kind, the index of each piece among the pieces of its length, `(kinds, pieces)`; it increases by
-    one with each further row."""
-
-
-def packing_plan(histogram, capacity):
-    """Best-fit decreasing: pieces are placed longest first, each in the fullest row that still has room for it.
-
-    Args:
-        histogram: the number of pieces of every length, `(longest + 1,)`; length 0 is ignored.
-        capacity: the length of a row.
-
-    Returns:
-        A `PackingPlan`.
-
-    Reference: Krell et al., 2021, "Efficient sequence packing without cross-contamination", section 3.2
-    (https://arxiv.org/abs/2107.02027), on the histogram, so that the time does not grow with the number of pieces.
-    """
-    done, by_room = [], {}
-
-    def put(row, count):
-        room = capacity - sum(row)
-        if count:
-            (by_room.setdefault(room, []) if room else done).append((row, count))
-
-    for length in range(len(histogram) - 1, 0, -1):
-        left = int(histogram[length])
-        while left:
-            room = min((room for room in by_room if room >= length and by_room[room]), default=None)
-            if room is None:
-                # A new row gets as many pieces of this length as fit.
-                copies = min(capacity // length, left)
-                put((length,) * copies, left // copies)
-                left %= copies
-            else:
-                row, count = by_room[room].pop()
-                used = min(count, left)
-                put(row, count - used)
-                put((*row, length), used)
-                left -= used
-    rows = sorted(done + [row for of_room in by_room.values() for row in of_room])
-    lengths = np.zeros((len(rows), max((len(row) for row, _ in rows), default=1)), "int64")
-    firsts, seen = np.zeros_like(lengths), np.zeros(len(histogram), "int64")
-    for kind, (row, count) in enumerate(rows):
-        for piece, length in enumerate(row):
-            lengths[kind, piece], firsts[kind, piece] = length, seen[length]
-            seen[length] += count
-    return PackingPlan(lengths, np.array([count for _, count in rows], "int64"), firsts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +29,7 @@ class Pieces:
 
 
 class PackedRows:
-    """The packed rows of every pass over a corpus.
+    """The pieces in the rows of every pass over a corpus.
 
     A document is divided into pieces that fill a row and a remainder, whose offset differs between passes. Remainders share rows;
     which ones share a row differs between passes, their lengths do not. A pass contains every token once.
@@ -184,33 +127,68 @@ def halved(pieces, rate, length):
     return Pieces(pieces.keys, starts, lengths)
 
 
-def lay_out_packed(store, pieces, seq_len, tables):
-    """Concatenate the pieces of each row, each as `[CLS] piece [SEP]`.
+class PackedPieces:
+    """The packed rows of every pass over a corpus of one or more parts, as single segments.
+
+    Args:
+        store: a corpus, or a `MixedCorpus`.
+        seq_len: length of a row.
+        seed: an integer.
+        short_seq_prob: fraction of the full rows that are split, see `halved`.
+    """
+
+    def __init__(self, store, seq_len, seed=0, short_seq_prob=0.1):
+        self._rows = examples_of(store, lambda part, of_part: PackedRows(part, seq_len, of_part), seed)
+        self._length, self._short_seq_prob = seq_len - SPECIAL, short_seq_prob
+
+    def __len__(self):
+        return len(self._rows)
+
+    def at(self, positions):
+        """The keys of rows, uint64 `(rows,)`, and their `Segments`, arrays `(rows, sequences)`: see `PackedRows.at`."""
+        pieces = halved(self._rows.at(positions), self._short_seq_prob, self._length)
+        nothing = np.zeros_like(pieces.starts)
+        return pieces.keys, Segments(pieces.starts, pieces.lengths, nothing, nothing, nothing)
+
+
+def lay_out_packed(store, segments, seq_len, tables, pairs=False):
+    """Concatenate the sequences of each row, each `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`.
 
     Args:
         store: a corpus.
-        pieces: `Pieces` that fit.
+        segments: `Segments` that fit, arrays `(rows, sequences)`; those without a first segment are none.
         seq_len: length of the rows.
         tables: the `VocabularyTables` of the corpus.
+        pairs: whether there are second segments.
 
     Returns:
-        Token ids, int32; the column, from 1, in which each token's sequence begins, 0 at padding, int32; and True at tokens of the
-        corpus: all `(rows, seq_len)`.
+        Token ids, int32; segment ids, 1 at the second segment and its `[SEP]`, int32; the column, from 1, in which each token's
+        sequence begins, 0 at padding, int32; and True at tokens of the corpus: all `(rows, seq_len)`.
     """
-    sizes = np.where(pieces.lengths > 0, pieces.lengths + SPECIAL, 0)
+    special = SPECIAL + pairs
+    sizes = np.where(segments.first_lengths > 0, segments.first_lengths + segments.second_lengths + special, 0)
     ends = np.cumsum(sizes, axis=1)
     begins = ends - sizes
     columns = np.arange(seq_len)
     marks = np.zeros((len(sizes), seq_len + 1), "int32")
     np.put_along_axis(marks, np.where(sizes > 0, begins, seq_len), 1, axis=1)
     number = np.cumsum(marks[:, :seq_len], axis=1) - 1
+
+    def of_sequence(values):
+        return np.take_along_axis(values, number, axis=1)
+
     real = columns < ends[:, -1:]
-    begin = np.take_along_axis(begins, number, axis=1)
+    begin, first_end = of_sequence(begins), of_sequence(segments.first_lengths) + 1
     position = columns - begin
-    content = real & (position > 0) & (position <= np.take_along_axis(pieces.lengths, number, axis=1))
+    after_first = real & (position > first_end)
+    content = real & (position > 0) & (position != first_end)
+    source = of_sequence(segments.first_starts) + position - 1
+    if pairs:
+        content &= position <= first_end + of_sequence(segments.second_lengths)
+        source = np.where(after_first, of_sequence(segments.second_starts) + position - first_end - 1, source)
     ids = np.where(real, np.where(position == 0, tables.cls_id, tables.sep_id), tables.pad_id).astype("int32")
-    ids[content] = store.ids_at((np.take_along_axis(pieces.starts, number, axis=1) + position - 1)[content])
-    return ids, np.where(real, begin + 1, 0).astype("int32"), content
+    ids[content] = store.ids_at(source[content])
+    return ids, after_first.astype("int32"), np.where(real, begin + 1, 0).astype("int32"), content
 
 
 def sequence_lengths(numbers):

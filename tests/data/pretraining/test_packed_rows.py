@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 from helpers.small_corpus import CLS, FIRST, PAD, SEP, document_of, small_corpus
-from hypothesis import given
-from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.pretraining.packing import packing_plan
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 
 SEQ_LEN = 64
@@ -16,30 +13,6 @@ SEQ_LEN = 64
 def corpus():
     """Documents of 4 to 112 tokens."""
     return small_corpus(documents=150, passages=4, longest=28)
-
-
-@given(st.lists(st.integers(0, 30), min_size=2, max_size=40))
-def test_a_plan_has_every_piece_once_in_rows_that_hold_it(histogram):
-    capacity = len(histogram) - 1
-    plan = packing_plan(histogram, capacity)
-    assert (plan.lengths.sum(axis=1) <= capacity).all()
-    for length in range(1, capacity + 1):
-        of_length = plan.lengths == length
-        counts = np.repeat(plan.counts, of_length.sum(axis=1))
-        numbers = [first + i for first, count in zip(plan.firsts[of_length], counts, strict=True) for i in range(count)]
-        assert sorted(numbers) == list(range(histogram[length]))
-
-
-def test_rows_are_nearly_full(rng):
-    lengths = rng.integers(3, 129, 5000)
-    plan = packing_plan(np.bincount(lengths, minlength=129), 128)
-    assert lengths.sum() / (plan.counts.sum() * 128) > 0.97
-
-
-def test_rows_of_very_short_texts_are_full_too(rng):
-    lengths = rng.integers(4, 14, 5000)
-    plan = packing_plan(np.bincount(lengths, minlength=513), 512)
-    assert lengths.sum() / (plan.counts.sum() * 512) > 0.97
 
 
 def batches(corpus, batch_size=8, **settings):
@@ -139,7 +112,7 @@ def test_the_work_of_a_batch_counts_its_sequences(corpus):
     assert predictions == batch[0][2].sum()
 
 
-@pytest.mark.parametrize("settings", [{"next_sentence": "nsp"}, {"lengths": [32, 64]}, {"order": True}])
+@pytest.mark.parametrize("settings", [{"lengths": [32, 64]}, {"order": True}])
 def test_what_packed_rows_cannot_have_is_refused(corpus, settings):
     (name,) = settings
     with pytest.raises(ValueError, match=f"{name} must be None or left out for packed rows"):
