@@ -6,7 +6,7 @@ Time: a quarter of an hour on two idle cores
 Needs: 20 GB of memory for the four processes of BERT-base; gcc and Python's headers for --try-ways, which runs torch.compile
 The real lengths: the same with --ours tensorflow=PYTHON --peer transformers=PYTHON --workload real
 Packed rows: the same with --packing, where ours fills rows with several passages (documents, for 128 and 512) and trains the MLM
-head alone, and the peers get the same texts one a row
+head alone, and the peers get the same texts one a row; with --packing pairs both train NSP too, on pairs of segments
 On an NVIDIA GPU: python benchmarks/pretrain_step.py --device gpu --ours jax=PYTHON --peer transformers=PYTHON --dtype bfloat16 \
 --workload 128 512 --batch 64
 
@@ -149,8 +149,9 @@ def make_batches(corpora, workload, args):
     shape = (workload.batch, workload.length, workload.max_predictions)
     if args.packing:
         corpus = corpora[0 if workload.lengths is None else 1]
-        packed = pretraining_batches(corpus, *shape, next_sentence=None, packed=True)
-        padded = pretraining_batches(corpus, *shape, next_sentence=None, lengths=grouped)
+        second = "nsp" if args.packing == "pairs" else None
+        packed = pretraining_batches(corpus, *shape, next_sentence=second, packed=True)
+        padded = pretraining_batches(corpus, *shape, next_sentence=second, lengths=grouped)
         # Batches of one length are made of a window, and an epoch may be shorter than that.
         theirs = [padded.batch(0, i) for i in range(min(WINDOW, len(padded)) if grouped else WINDOW)]
         tokens, ours = work_of(theirs).tokens, []
@@ -216,7 +217,7 @@ def measure(args, workload, dtype, corpora, folder):
         "device": "cuda" if args.device == "gpu" else "cpu",
     }
     parts = [[slice(0, args.steps)] * args.rounds] * 2
-    if not pairs:
+    if not in_turn(workload, args):
         sizes = [len(made) // QUARTERS for made in batches]
         parts = [[slice(i * size, (i + 1) * size) for i in range(QUARTERS)] for size in sizes]
     workers, titles = {}, {}
@@ -241,12 +242,17 @@ def measure(args, workload, dtype, corpora, folder):
 
 
 def pairs_in(workload, args):
-    """Whether the examples are pairs of segments, the same for all."""
+    """Whether the examples are pairs of segments."""
+    return args.packing == "pairs" or (workload.lengths is None and not args.packing)
+
+
+def in_turn(workload, args):
+    """Whether all contenders train on the same batches, so that every round is a comparison."""
     return workload.lengths is None and not args.packing
 
 
-def table(measured, ceilings, works, all_steps, config, pairs):
-    """Lines of Markdown: a row for every contender, with ratios of rounds taken side by side."""
+def table(measured, ceilings, works, all_steps, config, pairs, same):
+    """Lines of Markdown: a row for every contender, with ratios of rounds taken side by side if the batches are the same."""
     ceiling = max(ceilings)
     theirs = {name: rounds for name, rounds in measured.values() if name in PEERS}
     more = works[0].tokens / works[1].tokens  # packed, there are about as many
@@ -257,10 +263,10 @@ def table(measured, ceilings, works, all_steps, config, pairs):
     for title, (name, rounds) in measured.items():
         work, steps = (side[0 if name in OURS else 1] for side in (works, all_steps))
         # Rounds of the same batches differ only by chance; those of a window belong together.
-        seconds = total(rounds, "seconds") if not pairs else statistics.median(answer["seconds"] for answer in rounds) * len(rounds)
+        seconds = total(rounds, "seconds") if not same else statistics.median(answer["seconds"] for answer in rounds) * len(rounds)
         peak = max(answer["peak"] for answer in rounds)
         cells = [title, f"{seconds / steps:.3f}", f"{total(rounds, 'processor') / steps:.3f}", f"{work.tokens / seconds:,.0f}"]
-        cells += [f"{times(rounds, other, pairs) * (more if name in OURS else 1):.2f}" for other in theirs.values()]
+        cells += [f"{times(rounds, other, same) * (more if name in OURS else 1):.2f}" for other in theirs.values()]
         cells += [f"{train_flops(config, work, pairs) / seconds / ceiling:.0%}", f"{peak / 1e9:.2f}"]
         cells += [f"{peak / max(answer['peak'] for answer in other):.2f}" for other in theirs.values()]
         cells.append(f"{total(rounds, 'loss') / len(rounds):.2f}")
@@ -297,7 +303,9 @@ def main():
     parser.add_argument("--passes", type=int, default=1, help="how often a round goes through its batches (1)")
     parser.add_argument("--try-ways", action="store_true", help="try every way to run a contender and take the fastest")
     parser.add_argument("--group-peers", action="store_true", help="peers get batches of texts of about the same length")
-    parser.add_argument("--packing", action="store_true", help="ours packs several texts into a row, and has no NSP head")
+    parser.add_argument(
+        "--packing", nargs="?", const="texts", choices=("texts", "pairs"), help="ours packs texts, without NSP, or pairs into rows"
+    )
     parser.add_argument("--corpus", type=Path, help="a token store, as from keras-bert prepare, for 128 and 512")
     parser.add_argument("--output", type=Path, help="a file for the tables, which are also printed")
     args = parser.parse_args()
@@ -321,8 +329,14 @@ def main():
                 title = f"{workload_name if workload.lengths else shape}, {dtype}, BERT-{args.size}, dropout {args.dropout:g}"
                 print(title, flush=True)
                 measured, *rest = measure(args, workload, dtype, corpora, Path(folder))
-                title += f"{', packed' if args.packing else ''}, {args.threads} threads, {rest[-1][0]} batches"
-                lines = ["", f"### {title}", "", *table(measured, *rest, config, pairs_in(workload, args)), ""]
+                title += f"{f', packed {args.packing}' if args.packing else ''}, {args.threads} threads, {rest[-1][0]} batches"
+                lines = [
+                    "",
+                    f"### {title}",
+                    "",
+                    *table(measured, *rest, config, pairs_in(workload, args), in_turn(workload, args)),
+                    "",
+                ]
                 print("\n".join(lines), flush=True)
                 if args.output is not None:
                     with args.output.open("a", encoding="utf-8") as file:
