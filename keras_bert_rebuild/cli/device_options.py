@@ -8,9 +8,13 @@ from keras_bert_rebuild.kernels.device_settings import (
     keep_compiled_programs,
     keep_no_programs,
     set_matmul_precision,
+    take_products_from_cublas,
 )
 
 NONE = "none"
+
+# Verbs whose runs are so short that compiling is much of their time.
+SHORT = ("finetune",)
 
 
 def add_device_options(parser):
@@ -38,6 +42,8 @@ def apply_device_options(args):
     if not hasattr(args, "compilation_cache"):
         return
     set_matmul_precision(args.matmul_precision)
+    if getattr(args, "verb", None) in SHORT:
+        take_products_from_cublas()
     given = args.compilation_cache
     if given == NONE:
         keep_no_programs()

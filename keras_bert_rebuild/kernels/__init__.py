@@ -23,6 +23,7 @@ from keras_bert_rebuild.kernels.sequences import (
     both_masks,
     has_sequences,
     positions_in_sequences,
+    slots_with_sequences,
     visible_pairs,
 )
 
@@ -44,6 +45,7 @@ __all__ = [
     "mean_over_replicas",
     "positions_in_sequences",
     "replica_count",
+    "slots_with_sequences",
     "sum_over_replicas",
     "unclipped",
     "visible_pairs",

@@ -14,6 +14,9 @@ import keras
 # "highest" is float32; "high" is TF32 on a GPU and three bfloat16 products on a TPU; "default" is the backend's default.
 MATMUL_PRECISIONS = ("default", "high", "highest")
 
+# A flag of XLA, and the releases of JAX that have been seen to know it.
+CUBLAS_ALONE, CUBLAS_ALONE_IN = "--xla_gpu_enable_triton_gemm=false", ("0.10", "0.11")
+
 
 def set_matmul_precision(precision: str) -> None:
     """Set the precision of float32 matrix products in this process. Has no effect on a CPU.
@@ -81,6 +84,22 @@ def keep_no_programs() -> None:
         import jax
 
         jax.config.update("jax_enable_compilation_cache", False)
+
+
+def take_products_from_cublas() -> None:
+    """Let JAX on an NVIDIA GPU take matrix products from cuBLAS alone, if nothing has been compiled yet.
+
+    Otherwise XLA also compiles Triton's kernels for every product and measures which is fastest: 14 of the 34 seconds that a short
+    fine-tuning compiled on an H100 (`benchmarks/RESULTS.md`). A value in `XLA_FLAGS` stays. In other releases of JAX than
+    `CUBLAS_ALONE_IN` nothing is set, since JAX ends the process over a flag that it does not know.
+    """
+    given = os.environ.get("XLA_FLAGS", "")
+    if keras.config.backend() != "jax" or CUBLAS_ALONE.split("=")[0] in given:
+        return
+    import jax
+
+    if jax.__version__.rpartition(".")[0] in CUBLAS_ALONE_IN:
+        os.environ["XLA_FLAGS"] = f"{given} {CUBLAS_ALONE}".strip()
 
 
 def cache_folder() -> Path:

@@ -54,6 +54,17 @@ def begins_of_sequences(mask: Any) -> Any:
     return ops.equal(mask, ops.cast(ops.arange(ops.shape(mask)[1]) + 1, mask.dtype))
 
 
+def slots_with_sequences(mask: Any, slots: int) -> Any:
+    """True at the slots of a row that have a sequence, if every sequence in order has one: bool `(batch, slots)`.
+
+    Args:
+        mask: sequence numbers, `(batch, length)`.
+        slots: number of slots.
+    """
+    count = ops.sum(ops.cast(begins_of_sequences(mask), "int32"), axis=1, keepdims=True)
+    return ops.arange(slots, dtype="int32") < count
+
+
 def both_masks(mask: Any, other: Any) -> Any:
     """The conjunction of two masks of the same rows, with sequence numbers if one of them has them."""
     if mask is other and has_sequences(mask):

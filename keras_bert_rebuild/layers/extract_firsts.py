@@ -29,21 +29,17 @@ class ExtractFirsts(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, inputs, mask=None):
-        firsts, positions, there = self._slots(mask)
+        if not kernels.has_sequences(mask):
+            raise ValueError(f"{self.name} must have sequence numbers as its mask, as with packed=True; got {mask!r:.60}.")
+        firsts = kernels.begins_of_sequences(mask)
+        positions, there = slots_of(firsts, most_sequences(ops.shape(mask)[1]))
         return at_positions(inputs, positions) + ops.cast(nan_if_left_out(firsts, there), inputs.dtype)
 
     def compute_mask(self, inputs, mask=None):
-        return None if isinstance(inputs, keras.KerasTensor) else self._slots(mask)[-1]
+        if mask is None or isinstance(inputs, keras.KerasTensor):
+            return None
+        return kernels.slots_with_sequences(mask, most_sequences(ops.shape(mask)[1]))
 
     def compute_output_spec(self, inputs, mask=None):
         batch, length, hidden = inputs.shape
         return keras.KerasTensor((batch, None if length is None else most_sequences(length), hidden), dtype=self.compute_dtype)
-
-    def _slots(self, numbers):
-        """Where sequences begin `(batch, length)`, their columns, and which of these are one, both `(batch, slots)`."""
-        if not kernels.has_sequences(numbers):
-            raise ValueError(
-                f"{self.name} must have sequence numbers as its mask, as in a model with packed=True; got {numbers!r:.60}."
-            )
-        firsts = kernels.begins_of_sequences(numbers)
-        return firsts, *slots_of(firsts, most_sequences(ops.shape(numbers)[1]))

@@ -84,9 +84,8 @@ class PretrainingGraph:
         """Which outputs of the heads on pairs are those of a sequence, `(batch, slots)`; None for rows of one sequence."""
         if not self.packed:
             return None
-        begins = kernels.begins_of_sequences(ops.convert_to_tensor(self.named(inputs)["Input-Mask"]))
-        count = ops.sum(ops.cast(begins, "int32"), axis=1, keepdims=True)
-        return ops.arange(most_sequences(ops.shape(begins)[1]), dtype="int32") < count
+        numbers = ops.convert_to_tensor(self.named(inputs)["Input-Mask"])
+        return kernels.slots_with_sequences(numbers, most_sequences(ops.shape(numbers)[1]))
 
     def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
         """The outputs of the heads in a training or test step.

@@ -33,6 +33,15 @@ def test_programs_are_kept_unless_the_option_says_none(calls, tmp_path, monkeypa
     assert calls == ["default", None, "highest", "no programs", "default", tmp_path / "programs"]
 
 
+def test_a_fine_tuning_spends_less_time_compiling(calls, monkeypatch):
+    monkeypatch.setattr(device_options, "take_products_from_cublas", lambda: calls.append("cublas"))
+    parser = argparse.ArgumentParser()
+    parser.set_defaults(verb="finetune")
+    add_device_options(parser)
+    apply_device_options(parser.parse_args([]))
+    assert calls == ["default", "cublas", None]
+
+
 def test_a_verb_without_the_options_sets_nothing(calls, capsys):
     assert run_verb("vocab", capsys, "nowhere.txt", "--output", "vocab.txt", "--size", 100).code == 2
     assert calls == []

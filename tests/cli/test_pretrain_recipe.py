@@ -60,7 +60,7 @@ def test_a_signal_ends_it_with_its_number_and_the_same_command_goes_on(capsys, c
         (["--recipe", "modern"], "--recipe needs a budget: add --minutes or --steps."),
         (["--recipe", "modern", "--minutes", 1, "--steps", 1], "--steps and --minutes exclude each other"),
         (["--recipe", "modern", "--minutes", 1, "--config", "small.yaml"], "--recipe and --settings exclude each other"),
-        (["--recipe", "modern", "--minutes", 1, "--next-sentence", "nsp"], "next_sentence must be 'none' with packing"),
+        (["--recipe", "modern", "--minutes", 1, "--lengths", 8], "lengths must be left out with packing"),
         (["--recipe", "modern", "--minutes", 1, "--generator-size", 0.5], "generator_size is for objective='electra'"),
         (["--recipe", "modern", "--minutes", 1, "--decay-from", "run"], "decay_from must be left out with a recipe"),
         (["--recipe", "modern", "--minutes", 1, "--hosts", 2], "hosts must be left out with a recipe"),

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from keras_bert_rebuild.kernels import device_settings, traits
-from keras_bert_rebuild.kernels.device_settings import MATMUL_PRECISIONS, cache_folder, keep_compiled_programs, set_matmul_precision
+from keras_bert_rebuild.kernels.device_settings import (
+    MATMUL_PRECISIONS,
+    cache_folder,
+    keep_compiled_programs,
+    set_matmul_precision,
+    take_products_from_cublas,
+)
 
 BACKEND = keras.backend.backend()
 
@@ -82,6 +88,41 @@ def test_the_folder_is_that_of_the_user(monkeypatch, tmp_path):
         assert cache_folder() == tmp_path / ".cache" / "keras-bert" / "jax"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
     assert cache_folder() == tmp_path / "elsewhere" / "keras-bert" / "jax"
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="a flag of JAX's compiler")
+def test_only_a_jax_that_knows_the_flag_gets_it(monkeypatch):
+    import jax
+
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    monkeypatch.setattr(jax, "__version__", "1.0.0")
+    take_products_from_cublas()
+    assert os.environ["XLA_FLAGS"] == "--xla_cpu_enable_fast_math=false"
+    monkeypatch.setattr(jax, "__version__", "0.11.2")
+    for _ in range(2):
+        take_products_from_cublas()
+    assert os.environ["XLA_FLAGS"] == "--xla_cpu_enable_fast_math=false --xla_gpu_enable_triton_gemm=false"
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_triton_gemm=true")
+    take_products_from_cublas()
+    assert os.environ["XLA_FLAGS"] == "--xla_gpu_enable_triton_gemm=true"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BACKEND != "jax", reason="a flag of JAX's compiler")
+def test_the_installed_jax_knows_the_flag_and_reads_it_after_the_import():
+    program = (
+        "from keras_bert_rebuild.kernels import device_settings\n"
+        "device_settings.take_products_from_cublas()\n"
+        "import jax, os, sys\n"
+        "os.environ['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + ' ' + ' '.join(sys.argv[1:])\n"
+        "print(os.environ['XLA_FLAGS'], jax.jit(lambda x: x @ x)(jax.numpy.ones((2, 2))).sum())\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"} | {"PYTHONPATH": ":".join(sys.path)}
+    run = lambda *flags: subprocess.run(  # noqa: E731
+        [sys.executable, "-c", program, *flags], env=environment, capture_output=True, text=True, check=False
+    )
+    assert run().stdout.split() == ["--xla_gpu_enable_triton_gemm=false", "8.0"]
+    assert run("--xla_no_such_flag=1").returncode != 0  # so the flags were not read before
 
 
 PROGRAM = """

@@ -69,7 +69,7 @@ def plan(
         tokens: tokens of the whole training.
         utilisation: the fraction of the peak FLOP/s that is reached, in (0, 1]; None to derive it from measured steps, or 0.4 for
             kinds of devices without measurements.
-        packing: whether rows hold several sequences, and so have no padding and no pairs.
+        packing: whether rows hold several sequences, and so have no padding; without a sentence-pair task.
         real_tokens: the fraction of the positions of a batch that are not padding if every sequence has its own row, in (0, 1];
             None for 1.
         compile: also compile the step for that device, which takes minutes for a TPU; it needs the extra `tpu`, or JAX for CUDA,

@@ -86,11 +86,11 @@ class ExampleSettings:
     """Fraction of the tokens that are masked and predicted (default: 0.15; 1/6 with xlnet)."""
 
     short_seq_prob: float = 0.1
-    """Fraction of the examples that are shortened to a random length; with `packing`, fraction of the full rows that are split in
-    two."""
+    """Fraction of the examples that are shortened to a random length; with `packing` and without pairs, fraction of the full rows
+    that are split in two."""
 
     packing: bool = False
-    """Pack several sequences into each row, without attention between them, instead of padding; excludes a sentence-pair task."""
+    """Pack several sequences into each row, without attention between them, instead of padding."""
 
     lengths: Sequence[int] = ()
     """Bucket lengths to pad to, such as 32 64 96, so that a batch holds examples of similar length (default: pad every example to

@@ -85,8 +85,6 @@ class Recipe:
             values |= {name: None for name in ("decay_fraction", "decay_shape") if name not in given}
         if given.get("objective", "mlm") != self.training.get("objective", "mlm"):
             values |= {name: None for name in ("next_sentence", "masking", "mask_rate") if name not in given}
-        if values.get("packing") and "packing" not in self.training and "next_sentence" not in given:
-            values["next_sentence"] = None
         for one, other in (("warmup_steps", "warmup_fraction"), ("warmup_fraction", "warmup_steps")):
             if given.get(one) is not None and other not in given:
                 values[other] = None

@@ -54,6 +54,7 @@ def test_the_recipe_of_2018_is_that_of_the_paper():
     assert (settings.learning_rate, settings.beta_2, settings.weight_decay) == (1e-4, 0.999, 0.01)
     assert settings.warmup_of(settings.total_steps) == 10_000
     assert (settings.schedule, settings.next_sentence, settings.mask_rate) == ("linear", "nsp", 0.15)
+    assert read_recipe("bert").settings(4, {"steps": 100, "packing": True}).next_sentence == "nsp"
     config = settings.model_config(30522, 0)
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.1, 0.1)
     assert config.num_params(("mlm", "nsp")) == 110_106_428
@@ -101,7 +102,6 @@ def test_a_size_may_have_settings_of_its_own():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"next_sentence": "nsp"}, "next_sentence must be 'none' with packing"),
         ({"generator_size": 0.5}, "generator_size is for objective='electra'"),
         ({"objective": "xlnet"}, "packing must be left out with objective='xlnet'"),
         ({"lengths": [8]}, "lengths must be left out with packing"),
