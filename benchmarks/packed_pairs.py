@@ -22,7 +22,7 @@ from keras_bert_rebuild import compile_model, pretraining_batches
 from keras_bert_rebuild.data.corpora.held_out import split_documents
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 
-HELD_OUT = 0.1
+HELD_OUT, VOCABULARY = 0.1, 4096
 
 
 def pairs_of_row(corpus, args):
@@ -68,7 +68,7 @@ def main():
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = parser.parse_args()
-    corpus, _ = docstring_corpora()
+    corpus, _ = docstring_corpora(VOCABULARY)
     head, shared = args.next_sentence.upper(), pairs_of_row(corpus, args)
     print(f"{shared:.2f} pairs a row of {args.length}, {args.steps} steps", flush=True)
     found = {}

@@ -127,10 +127,10 @@ class Worker:
         return json.loads(line)
 
 
-def docstring_corpora():
-    """The docstrings as documents, and every passage of them as a separate document."""
+def docstring_corpora(vocabulary=VOCABULARY):
+    """The docstrings as documents, and every passage of them as a separate document, in a vocabulary of a size."""
     documents = [document for path in docstring_files(["numpy", "keras"]) if (document := docstring_document(path))]
-    tokens = train_vocabulary((word for document in documents for passage in document for word in split_words(passage)), VOCABULARY)
+    tokens = train_vocabulary((word for document in documents for passage in document for word in split_words(passage)), vocabulary)
     tokenizer = WordPieceTokenizer({token: i for i, token in enumerate(tokens)}, cased=False, fast=False)
 
     def encode(passages):
