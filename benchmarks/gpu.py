@@ -34,6 +34,7 @@ def parts(args):
     dtype = "bfloat16" if gpu else "float32"
     on = ("--device", args.device, "--dtype", dtype)
     suite = ("-m", "pytest", "-q", "-p", "no:benchmark", "-p", "no:cacheprovider", *(f"tests/{part}" for part in TESTS))
+    suite += ("-n", args.workers) if args.workers > 1 else ()
     contenders = ("--python", f"jax={args.jax}", "--python", f"torch={args.torch}", "--peer", args.peer)
     names = ("--only", "jax", "torch", "transformers_256", "transformers_16k", "--size", "minilm")
     texts = ("--texts", *(args.texts or [ROOT / "README.md"]))
@@ -47,6 +48,7 @@ def parts(args):
         "embed": ("jax", args.jax, "benchmarks/embed.py", *on, *contenders, *names, *counts, *texts),
         "pretrain_step": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes),
         "pretrain_step_packed": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes, "--packing"),
+        "pretrain_step_pairs": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes, "--packing", "pairs"),
         "packing": ("jax", args.jax, "benchmarks/packing.py", *(("--tokens", 32768) if gpu else ("--rounds", 1))),
         "pretrain_loop": ("jax", args.jax, "benchmarks/pretrain_loop.py"),
     }
@@ -64,6 +66,7 @@ def main():
     parser.add_argument("--train", type=Path, help="labelled texts (.tsv) for compiled.py, which runs only with --train and --dev")
     parser.add_argument("--dev", type=Path, help="others")
     parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu", help="cpu: the same commands, small")
+    parser.add_argument("--workers", type=int, default=1, help="processes of each suite, with pytest-xdist (1)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the parts")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and run none")
     args = parser.parse_args()

@@ -110,6 +110,8 @@ def test_only_a_jax_that_knows_the_flag_gets_it(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(BACKEND != "jax", reason="a flag of JAX's compiler")
 def test_the_installed_jax_knows_the_flag_and_reads_it_after_the_import():
+    import jax
+
     program = (
         "from keras_bert_rebuild.kernels import device_settings\n"
         "device_settings.take_products_from_cublas()\n"
@@ -121,6 +123,8 @@ def test_the_installed_jax_knows_the_flag_and_reads_it_after_the_import():
     run = lambda *flags: subprocess.run(  # noqa: E731
         [sys.executable, "-c", program, *flags], env=environment, capture_output=True, text=True, check=False
     )
+    if jax.__version__.rpartition(".")[0] not in device_settings.CUBLAS_ALONE_IN:
+        pytest.skip("nobody has tried this release of JAX")
     assert run().stdout.split() == ["--xla_gpu_enable_triton_gemm=false", "8.0"]
     assert run("--xla_no_such_flag=1").returncode != 0  # so the flags were not read before
 

@@ -6,7 +6,13 @@ from keras import ops
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.kernels.bands import attend_in_bands
 from keras_bert_rebuild.kernels.operations import within_window
-from keras_bert_rebuild.kernels.sequences import has_sequences, positions_in_sequences, visible_pairs
+from keras_bert_rebuild.kernels.sequences import (
+    begins_of_sequences,
+    has_sequences,
+    positions_in_sequences,
+    slots_with_sequences,
+    visible_pairs,
+)
 
 NUMBERS = np.array([[1, 1, 1, 4, 4, 6, 6, 6, 0], [1, 1, 1, 1, 1, 1, 1, 8, 8]], "int32")
 
@@ -19,6 +25,13 @@ def states(*, seed=0):
 def test_positions_begin_again_in_every_sequence():
     found = ops.convert_to_numpy(positions_in_sequences(ops.convert_to_tensor(NUMBERS)))
     np.testing.assert_array_equal(found, [[0, 1, 2, 0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 4, 5, 6, 0, 1]])
+
+
+def test_every_sequence_begins_once_and_has_a_slot():
+    numbers = ops.convert_to_tensor(NUMBERS)
+    begins = ops.convert_to_numpy(begins_of_sequences(numbers))
+    assert [np.flatnonzero(row).tolist() for row in begins] == [[0, 3, 5], [0, 7]]
+    assert ops.convert_to_numpy(slots_with_sequences(numbers, 4)).tolist() == [[True] * 3 + [False], [True] * 2 + [False] * 2]
 
 
 def test_a_token_sees_its_own_sequence_only():
