@@ -10,7 +10,6 @@ from keras import ops
 
 from keras_bert_rebuild import build_model, compile_model
 from keras_bert_rebuild.anatomy.packed import most_sequences
-from keras_bert_rebuild.layers import ExtractFirsts
 
 # Rows for up to four sequences.
 WIDTH = 32
@@ -145,17 +144,3 @@ def test_labels_of_another_shape_are_refused(rng):
     compile_model(packed, optimizer="sgd", max_predictions=6)
     with pytest.raises(ValueError, match=r"labels of NSP: expected .* for each of 4 sequences, \(3, 4\); got shape \(3, 1\)"):
         packed.train_on_batch(of(packed, inputs), [labels[0], labels[1][:, :1]])
-
-
-def test_more_sequences_than_outputs_give_nan_where_nothing_is_checked():
-    layer = ExtractFirsts()
-    numbers = np.where(np.arange(16) < 6, np.arange(16) // 2 * 2 + 1, 0)[None].astype("int32")
-    x = ops.ones((1, 16, 3))
-    assert np.isnan(ops.convert_to_numpy(layer(x, mask=ops.convert_to_tensor(numbers)))).all()
-    fewer = np.where(numbers == 5, 0, numbers)
-    assert ops.convert_to_numpy(layer(x, mask=ops.convert_to_tensor(fewer))).tolist() == np.ones((1, 2, 3)).tolist()
-
-
-def test_a_mask_without_numbers_is_refused():
-    with pytest.raises(ValueError, match="must have sequence numbers as its mask"):
-        ExtractFirsts()(ops.ones((1, 16, 3)), mask=ops.ones((1, 16), dtype="bool"))
