@@ -243,7 +243,7 @@ def test_what_is_done_is_told_in_its_order(corpus, recipe, tmp_path):
         ({"steps": None}, "a recipe needs a budget"),
         ({"decay_from": "run"}, "decay_from must be left out with a recipe: it continues a run with its own settings"),
         ({"hosts": 2}, "hosts must be left out with a recipe"),
-        ({"next_sentence": "nsp"}, "next_sentence must be 'none' with packing"),
+        ({"lengths": [8]}, "lengths must be left out with packing"),
         ({"mix": [1, 2]}, "mix must have a weight for every corpus; got 2 for 1"),
         ({"held_out": 0.45, "vocab_size": 105}, "size must be at least"),
         ({"model": "hugge"}, "one of the sizes"),
