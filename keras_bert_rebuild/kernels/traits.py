@@ -42,6 +42,11 @@ def draws_dropout_from_the_process() -> bool:
     return _is("torch")
 
 
+def loses_masks_of_outputs() -> bool:
+    """Whether the outputs of a training step have no mask when metrics get them: JAX, whose gradients return bare arrays."""
+    return _is("jax")
+
+
 def has_several_hosts() -> bool:
     """Whether processes on several hosts can train together: JAX."""
     return _is("jax")

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.slots import at_positions, slots_of
 from keras_bert_rebuild.models.batch_check import CLASSES, check_labels
 from keras_bert_rebuild.models.bert_model import BertModel
@@ -91,6 +92,8 @@ class PretrainingModel(BertModel):
             y_pred = self._planned(by_head(self.output_names, y_pred))
             y_pred = {head.name: self._for_metrics(head, output) for head, output in y_pred}
             y, y_pred, sample_weight = self._aligned(x, y, y_pred, sample_weight, flat=True)
+        elif traits.loses_masks_of_outputs() and x is not None:
+            y_pred = self._with_masks(x, y_pred)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _answer_of(self, head, loss):
@@ -123,6 +126,13 @@ class PretrainingModel(BertModel):
         if in_step and self._plan.chunk is not None and head.name == "MLM":
             return output
         return as_needed(output, LOGITS if in_step and head.takes_logits else PROBABILITIES, head.metrics)
+
+    def _with_masks(self, x, y_pred):
+        """The outputs of a call of the model with the masks that it gave them."""
+        outputs, sequences = by_head(self.output_names, y_pred), self._graph.sequences(x)
+        counts = {"MLM": self._graph.labelled(x)} | ({} if sequences is None else dict.fromkeys(CLASSES, sequences))
+        masked = {head: self._graph.masked(outputs[head], count) for head, count in counts.items() if head in outputs}
+        return in_order(self.output_names, {**outputs, **masked})
 
     def _aligned(self, x, y, y_pred, sample_weight, flat=False):
         """Labels, predictions and weights in the order of the outputs; of the MLM head `(batch, slots)`, or flat `(positions,)`;

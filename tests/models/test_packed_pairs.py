@@ -85,6 +85,20 @@ def test_the_loss_and_the_accuracy_of_an_epoch_are_means_over_the_pairs(rng):
         assert results[0][name] == pytest.approx(value, rel=1e-5), name
 
 
+def test_metrics_of_a_training_with_losses_of_keras_count_neither_empty_slots_nor_other_tokens(rng):
+    packed, plain, config = pair()
+    loss, accuracy = (dict.fromkeys(("MLM", "NSP"), f"sparse_categorical_{name}") for name in ("crossentropy", "accuracy"))
+    results = []
+    for model, (inputs, labels) in zip((packed, plain), batches(config, rng), strict=True):
+        model.compile(keras.optimizers.SGD(0.0), loss, metrics=accuracy)
+        settings = {"verbose": 0, "batch_size": len(labels[1])}
+        evaluated = model.evaluate(of(model, inputs), labels, return_dict=True, **settings)
+        trained = {name: values[0] for name, values in model.fit(of(model, inputs), labels, **settings).history.items()}
+        assert trained == pytest.approx(evaluated, rel=1e-5)
+        results.append(trained)
+    assert results[0] == pytest.approx(results[1], rel=1e-5)
+
+
 def test_weights_of_rows_weight_their_pairs(rng):
     packed, plain, config = pair()
     (inputs, labels), (inputs_apart, labels_apart) = batches(config, rng)
