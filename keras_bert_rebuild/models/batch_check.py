@@ -224,8 +224,10 @@ def check_sequences(numbers, most=None):
             "Input-Mask: expected in packed rows 1 + the column where the sequence of a token begins, or 0 at padding; "
             f"got {numbers[row, column]} at [{row}, {column}]."
         )
+    if most is None:
+        return
     counts = np.sum(numbers == columns + 1, axis=1)
-    if most is not None and counts.size and counts.max() > most:
+    if counts.size and counts.max() > most:
         raise ValueError(
             f"Input-Mask: expected at most {most} sequences in a row of {len(columns)} tokens, for a head on sequences; "
             f"got {counts.max()} at [{counts.argmax()}]."
