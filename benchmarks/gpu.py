@@ -40,6 +40,7 @@ def parts(args):
     texts = ("--texts", *(args.texts or [ROOT / "README.md"]))
     counts = ("--count", 8000) if gpu else ("--count", 100, "--rounds", 1)
     beside = ("--ours", f"jax={args.jax}", "--peer", f"transformers={args.peer}", "--output", args.output / "pretrain_step.md")
+    on_torch = ("--ours", f"torch={args.torch}", *beside[2:-1], args.output / "pretrain_step_torch.md")
     sizes = ("--workload", "128", "512", "--batch", 64) if gpu else ("--workload", "128", "--size", "tiny", "--rounds", 1)
     found = {
         "suite-jax": ("jax", args.jax, *suite),
@@ -49,6 +50,7 @@ def parts(args):
         "pretrain_step": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes),
         "pretrain_step_packed": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes, "--packing"),
         "pretrain_step_pairs": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes, "--packing", "pairs"),
+        "pretrain_step_torch": ("torch", args.torch, "benchmarks/pretrain_step.py", *on, *on_torch, *sizes, "--packing"),
         "packing": ("jax", args.jax, "benchmarks/packing.py", *(("--tokens", 32768) if gpu else ("--rounds", 1))),
         "pretrain_loop": ("jax", args.jax, "benchmarks/pretrain_loop.py"),
     }

@@ -73,7 +73,7 @@ class Workload:
 
 WORKLOADS = {"128": Workload(8, 128, 20), "512": Workload(2, 512, 77), "real": Workload(8, 128, 20, (32, 64, 96))}
 
-OURS, PEERS = ("tensorflow", "jax"), ("transformers", "keras_hub")
+OURS, PEERS = ("tensorflow", "jax", "torch"), ("transformers", "keras_hub")
 # The step between lengths, as a part of the longest, of batches whose texts have about the same length, as with transformers'
 # `train_sampling_strategy="group_by_length"`.
 GROUPED = 16
@@ -91,7 +91,7 @@ class Worker:
         script = Path(__file__).with_name("pretrain_step_worker.py")
         environment = {
             **os.environ,
-            "KERAS_BACKEND": "jax" if self.name == "jax" else "tensorflow",
+            "KERAS_BACKEND": self.name if self.name in OURS else "tensorflow",
             "OMP_NUM_THREADS": str(job["threads"]),
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "TOKENIZERS_PARALLELISM": "false",
@@ -289,7 +289,9 @@ def total(rounds, what):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--ours", action="append", default=[], metavar="BACKEND=PYTHON", help="tensorflow or jax; at least one")
+    parser.add_argument(
+        "--ours", action="append", default=[], metavar="BACKEND=PYTHON", help="tensorflow, jax or torch; one or more"
+    )
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="transformers or keras_hub")
     parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--dtype", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"])

@@ -16,18 +16,26 @@ import numpy as np
 RATE, WEIGHT_DECAY, EPSILON = 1e-4, 0.01, 1e-6
 
 # Name of a contender, and its name in the table.
-TITLES = {"tensorflow": "ours, TensorFlow", "jax": "ours, JAX", "transformers": "transformers", "keras_hub": "KerasHub, MLM only"}
+TITLES = {
+    "tensorflow": "ours, TensorFlow",
+    "jax": "ours, JAX",
+    "torch": "ours, torch",
+    "transformers": "transformers",
+    "keras_hub": "KerasHub, MLM only",
+}
 # Device and name of a contender, and the ways to run it, the fastest first.
 WAYS = {
     "cpu": {
         "tensorflow": ("graph", "XLA"),
         "jax": ("XLA",),
+        "torch": ("eager",),
         "transformers": ("eager", "torch.compile"),
         "keras_hub": ("graph", "XLA"),
     },
     "gpu": {
         "tensorflow": ("XLA", "graph"),
         "jax": ("XLA",),
+        "torch": ("eager",),
         "transformers": ("torch.compile", "eager"),
         "keras_hub": ("XLA", "graph"),
     },
@@ -36,6 +44,7 @@ WAYS = {
 VERSIONS = {
     "tensorflow": ("keras", "tensorflow"),
     "jax": ("keras", "jax"),
+    "torch": ("keras", "torch"),
     "transformers": ("transformers", "torch"),
     "keras_hub": ("keras-hub", "keras", "tensorflow"),
 }
@@ -198,7 +207,11 @@ def make_transformers(job, batches):
     return run
 
 
-MAKERS = {"tensorflow": make_ours, "jax": make_ours, "keras_hub": make_keras_hub, "transformers": make_transformers}
+MAKERS = {
+    **dict.fromkeys(("tensorflow", "jax", "torch"), make_ours),
+    "keras_hub": make_keras_hub,
+    "transformers": make_transformers,
+}
 
 
 def peak_memory(job):

@@ -31,7 +31,10 @@ BACKENDS = {
     "kernels.tensorflow_gradients": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",
     "kernels.tensorflow_pipelines": "tensorflow",
+    "kernels.torch_adam": "torch",
     "kernels.torch_gradients": "torch",
+    "kernels.torch_graphs": "torch",
+    "kernels.torch_kernels": "torch",
     "kernels.tensorflow_replicas": "tensorflow",
     "recipes.planning.device_compiler": "jax",
 }

@@ -11,7 +11,7 @@ def always(*arguments):
     return True
 
 
-def has_pairs_in_cudnn(query, mask, causal, dropout):
+def has_pairs_in_cudnn(query, mask, causal, dropout, seeds=None):
     """A mask of pairs is read three times, 2 bytes each; moving keys and values and back is eight passes over 2-byte numbers."""
     from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
 
@@ -20,14 +20,14 @@ def has_pairs_in_cudnn(query, mask, causal, dropout):
     return not dropout and not causal and short and length % 2 == 0 and of_keys % 2 == 0 and has_fused_kernel(query)
 
 
-def takes_key_lengths(query, mask, causal, dropout):
+def takes_key_lengths(query, mask, causal, dropout, seeds=None):
     """Padding in half precision, if cuDNN's kernel runs."""
     from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
 
     return not dropout and not causal and len(mask.shape) == 2 and not has_sequences(mask) and has_fused_kernel(query)
 
 
-def takes_sequences(query, mask, causal, dropout):
+def takes_sequences(query, mask, causal, dropout, seeds=None):
     """Rows with several sequences on a GPU on which the kernel has passed its trial."""
     from keras_bert_rebuild.kernels.jax_trials import has_flash
 
@@ -43,21 +43,28 @@ def attends_to_products(denses, heads, mask, causal, dropout):
     return needed and not causal and alike and all(map(is_plain, denses)) and has_merged_flash(denses[0], heads, dropout)
 
 
-def takes_splash(query, mask, causal, dropout):
+def takes_splash(query, mask, causal, dropout, seeds=None):
     """Padding or rows with several sequences, if JAX's TPU kernel runs."""
     from keras_bert_rebuild.kernels.jax_segments import has_splash
 
     return not dropout and not causal and len(mask.shape) == 2 and has_splash(query)
 
 
-def drops_in_flash(query, mask, causal, dropout):
+def drops_in_flash(query, mask, causal, dropout, seeds=None):
     """Attention dropout on a GPU on which the kernel has passed its trial."""
     from keras_bert_rebuild.kernels.jax_trials import has_flash
 
     return dropout > 0 and not causal and len(mask.shape) == 2 and has_flash(query, dropout)
 
 
-def drops_probabilities(query, mask, causal, dropout):
+def drops_in_torch(query, mask, causal, dropout, seeds=None):
+    """Attention dropout on a GPU, from the generator of the process: without a seed of the user's."""
+    from keras_bert_rebuild.kernels.torch_kernels import is_on_gpu
+
+    return dropout > 0 and is_on_gpu(query) and (seeds is None or seeds.get_config()["seed"] is None)
+
+
+def drops_probabilities(query, mask, causal, dropout, seeds=None):
     """In training with attention dropout."""
     return dropout > 0
 
@@ -79,7 +86,8 @@ def is_below_one(rate):
 
 def is_product(dense):
     """Whether a `Dense` is a product with its kernel plus its bias: not quantised and without an activation."""
-    return dense.dtype_policy.quantization_mode is None and dense.activation is keras.activations.linear
+    # Not `dtype_policy.quantization_mode`: a layer from a file may have a map of policies, which says nothing of a single layer.
+    return dense.quantization_mode is None and dense.activation is keras.activations.linear
 
 
 def is_plain(dense):
@@ -109,6 +117,14 @@ def normalizes_in_one_pass(x, axis):
 def changes_in_place(weight_dtype, moment_dtype, averages):
     """Whether there are no averaged weights, and moments have the dtype of the weight."""
     return not averages and weight_dtype == moment_dtype
+
+
+def all_change_in_place(weights, momentums, averages):
+    """The same for all variables, on a device for which torch has the kernel."""
+    from keras_bert_rebuild.kernels.torch_adam import has_kernel
+
+    pairs = zip(weights, momentums, strict=True)
+    return all(changes_in_place(weight.dtype, momentum.dtype, averages) for weight, momentum in pairs) and has_kernel(weights)
 
 
 def on_one_device():

@@ -5,6 +5,7 @@ instead, with the same values and gradients. Callers do not depend on the backen
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
     Returns:
         `(batch, length, heads, width)`.
     """
-    kernel = choose("attention", query, mask, causal, dropout)
+    kernel = choose("attention", query, mask, causal, dropout, seeds)
     if kernel is not None and dropout:
         return kernel(query, key, value, mask, causal, dropout, seeds.next())
     if kernel is not None:
@@ -84,7 +85,7 @@ def windowed_attention(
 
 def within_window(query: Any, key: Any, value: Any, mask: Any, window: int, causal: bool, dropout: float, seeds: Any) -> Any:
     """The plain form of `windowed_attention`."""
-    positions = ops.arange(ops.shape(query)[1])
+    positions = ops.arange(ops.shape(query)[1], dtype="int32")
     ahead = positions[None, :] - positions[:, None]
     visible = ops.abs(ahead) <= window
     if causal:
@@ -116,6 +117,23 @@ def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
     if kernel is not None:
         return kernel(x, rate, seeds.next(), noise_shape)
     return keras.random.dropout(x, rate, noise_shape=noise_shape, seed=seeds)
+
+
+def gelu(x: Any, approximate: str) -> Any:
+    """Gaussian error linear unit, x · Φ(x).
+
+    The plain form is written with `erf`, since Keras's own gelu exports to ONNX as `Erfc`, which runtimes reject.
+
+    Args:
+        x: a tensor.
+        approximate: "tanh" for Google's approximation of Φ, "none" for the error function.
+    """
+    kernel = choose("gelu")
+    if kernel is not None:
+        return kernel(x, approximate)
+    if approximate == "tanh":
+        return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
 
 
 @functools.cache
@@ -211,6 +229,16 @@ def adam_step(weight: Any, momentum: Any, averages: bool) -> Callable[..., None]
         averages: whether the optimizer also averages the weights.
     """
     return choose("adam_step", weight.dtype, momentum.dtype, averages)
+
+
+def adam_steps(weights: Sequence[Any], momentums: Sequence[Any], averages: bool) -> Callable[..., None] | None:
+    """The kernel of such steps of many variables at once, `torch_adam.apply_adam`; None if there is none.
+
+    Args:
+        weights, momentums: variables of the model and of the optimizer.
+        averages: whether the optimizer also averages the weights.
+    """
+    return choose("adam_steps", weights, momentums, averages)
 
 
 def replica_count() -> int:

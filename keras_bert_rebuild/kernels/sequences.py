@@ -31,7 +31,7 @@ def visible_pairs(mask: Any, causal: bool = False) -> Any:
         pairs = mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
     if not causal:
         return pairs
-    positions = ops.arange(ops.shape(mask)[-1])
+    positions = ops.arange(ops.shape(mask)[-1], dtype="int32")
     return ops.logical_and(pairs, positions[:, None] >= positions[None, :])
 
 
@@ -51,7 +51,7 @@ def begins_of_sequences(mask: Any) -> Any:
     Args:
         mask: sequence numbers, `(batch, length)`.
     """
-    return ops.equal(mask, ops.cast(ops.arange(ops.shape(mask)[1]) + 1, mask.dtype))
+    return ops.equal(mask, ops.cast(ops.arange(ops.shape(mask)[1], dtype="int32") + 1, mask.dtype))
 
 
 def slots_with_sequences(mask: Any, slots: int) -> Any:

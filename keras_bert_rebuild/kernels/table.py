@@ -32,6 +32,8 @@ ATTENTION_ON_GPU = "Attention on a GPU"
 STEP_ON_GPU = "Where a step on a GPU spends its time"
 WINDOWED = "Attention within a window"
 DROPOUT_ON_JAX = "Dropout on JAX"
+ON_TORCH = "On torch"
+UNFILLED = "zeros would take the memory of a variable until it is filled"
 
 # The same kernel on every backend.
 IN_BANDS = (
@@ -101,7 +103,7 @@ TABLE = (
         "jax",
         "jax_flash_merged.attend_to_inputs",
         "one product in place of three; without passes over memory for their biases, and for the sum and the copies of gradients",
-        "tests/kernels/test_jax_flash_merged.py for the values and the lowering to Triton; no GPU figure yet",
+        STEP_ON_GPU,
         "as for `jax_flash` with and without dropout; no rotary positions and no window; a trial of its own has passed",
         conditions.attends_to_products,
     ),
@@ -113,6 +115,15 @@ TABLE = (
         STEP,
         "in training with attention dropout",
         conditions.drops_probabilities,
+    ),
+    Kernel(
+        "attention",
+        "torch",
+        "torch_kernels.attention_with_dropout",
+        "keeps scores and probabilities out of memory; Keras's call of the same kernels does not take dropout",
+        "tests/kernels/test_table.py for the values; no GPU figure yet",
+        "CUDA; dropout without a seed of the user's",
+        conditions.drops_in_torch,
     ),
     *(Kernel("windowed_attention", backend, "bands.attend_in_bands", *IN_BANDS) for backend in ("tensorflow", "jax", "torch")),
     Kernel(
@@ -148,6 +159,13 @@ TABLE = (
         STEP_ON_GPU,
         "CUDA",
         conditions.runs_on_cuda,
+    ),
+    Kernel(
+        "gelu",
+        "torch",
+        "torch_kernels.gelu",
+        "one pass over memory in place of five or eight, and in training one saved array in place of several",
+        ON_TORCH,
     ),
     Kernel(
         "layer_normalization",
@@ -193,6 +211,15 @@ TABLE = (
         conditions.is_half_product,
     ),
     Kernel(
+        "dense",
+        "torch",
+        "torch_kernels.product_with_bias",
+        "torch adds the bias within the product, which saves a pass over the output, and Keras's call of a layer takes 0.2 ms",
+        ON_TORCH,
+        "not quantised; no activation",
+        conditions.is_product,
+    ),
+    Kernel(
         "add_bias",
         "jax",
         "jax_dense.add_bias",
@@ -220,6 +247,22 @@ TABLE = (
         conditions.changes_in_place,
     ),
     Kernel(
+        "clip_factor",
+        "torch",
+        "torch_adam.clip_factor",
+        "one norm of all gradients, in a few kernels on a GPU, in place of four operations for each",
+        ON_TORCH,
+    ),
+    Kernel(
+        "adam_steps",
+        "torch",
+        "torch_adam.apply_adam",
+        "one pass over weights and moments, and on a GPU a few kernels, in place of twenty operations for each variable",
+        ON_TORCH,
+        "no averaged weights; moments of the dtype of the weight; a CPU or CUDA",
+        conditions.all_change_in_place,
+    ),
+    Kernel(
         "replica_count",
         "tensorflow",
         "tensorflow_replicas.replica_count",
@@ -244,14 +287,8 @@ TABLE = (
         "in a step of several replicas",
         conditions.among_replicas,
     ),
-    Kernel(
-        "unwritten",
-        "tensorflow",
-        "tensorflow_kernels.unwritten",
-        "zeros would take the memory of a variable before it is filled",
-        "Loading",
-    ),
-    Kernel("unwritten", "jax", "jax_kernels.unwritten", "zeros would take the memory of a variable before it is filled", "Loading"),
+    Kernel("unwritten", "tensorflow", "tensorflow_kernels.unwritten", UNFILLED, "Loading"),
+    Kernel("unwritten", "jax", "jax_kernels.unwritten", UNFILLED, "Loading"),
     Kernel("handed_over", "jax", "jax_kernels.handed_over", "JAX copies in threads that do not release their memory", "Loading"),
     Kernel(
         "bounded_scan",

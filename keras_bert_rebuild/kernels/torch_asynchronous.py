@@ -3,6 +3,8 @@
 import numpy as np
 import torch
 
+from keras_bert_rebuild.kernels import torch_graphs
+
 # Dtypes that torch also has; Keras converts others.
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 
@@ -13,12 +15,9 @@ def begin(model, inputs, variables=None):
     Args:
         model: a Keras model.
         inputs: arrays.
-        variables: ignored; JAX takes them.
+        variables: `model.variables`, if the caller has them.
     """
-    if model.jit_compile:
-        return model.predict_on_batch(inputs)
-    with torch.no_grad():
-        return model(inputs, training=False)
+    return model.predict_on_batch(inputs) if model.jit_compile else torch_graphs.predicted(model, inputs, variables)
 
 
 def put(array):

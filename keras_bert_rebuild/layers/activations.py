@@ -1,11 +1,12 @@
 """Three variants of gelu, each under its own name."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
+
+from keras_bert_rebuild import kernels
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -24,20 +25,16 @@ def gelu(x: Any) -> Any:
 
     Reference: Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415); `modeling.gelu` of google-research/bert.
     """
-    x = ops.convert_to_tensor(x)
-    return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
+    return kernels.gelu(ops.convert_to_tensor(x), "tanh")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 def gelu_erf(x: Any) -> Any:
     """Gaussian error linear unit with the error function: gelu(x) = x/2 · (1 + erf(x/√2)).
 
-    Written with `erf`, since Keras's own gelu exports to ONNX as `Erfc`, which runtimes reject.
-
     Reference: Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415).
     """
-    x = ops.convert_to_tensor(x)
-    return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
+    return kernels.gelu(ops.convert_to_tensor(x), "none")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")

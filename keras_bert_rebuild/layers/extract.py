@@ -34,7 +34,7 @@ class Extract(keras.layers.Layer):
         tokens = ops.cast(mask if self.index == 0 else ops.flip(mask, axis=1), "int32")
         index = ops.cast(ops.argmax(tokens, axis=1), "int32")  # the first of equal values
         if self.index == -1:
-            index = ops.cast(ops.shape(inputs)[1] - 1, "int32") - index
+            index = ops.shape(inputs)[1] - 1 - index
         return ops.take_along_axis(inputs, index[:, None, None], axis=1)[:, 0]
 
     def compute_mask(self, inputs, mask=None):

@@ -107,7 +107,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         key = self._split_heads(kernels.dense(self.key_dense, inputs))
         value = self._split_heads(kernels.dense(self.value_dense, inputs))
         if self.rotary_theta is not None:
-            offsets = ops.arange(ops.shape(inputs)[1]) if positions is None else positions
+            offsets = ops.arange(ops.shape(inputs)[1], dtype="int32") if positions is None else positions
             rotation = angles(offsets, query.shape[-1], self.rotary_theta, self.rotary_factor)
             query, key = rotate(query, *rotation), rotate(key, *rotation)
         return query, key, value
@@ -129,7 +129,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         """Which keys a query may attend to by their distance, `(length, length)`; None for all."""
         if not self.history_only and self.window is None:
             return None
-        positions = ops.arange(length)
+        positions = ops.arange(length, dtype="int32")
         distance = positions[None, :] - positions[:, None]
         visible = distance <= 0 if self.history_only else None
         if self.window is not None:

@@ -49,7 +49,7 @@ class TrigPosEmbedding(keras.layers.Layer):
         if kernels.has_sequences(mask):
             vectors = self._vectors(kernels.positions_in_sequences(mask), width)  # (B, L, D)
             return inputs + vectors if self.mode == MODE_ADD else ops.concatenate([inputs, vectors], axis=-1)
-        vectors = self._vectors(ops.arange(ops.shape(inputs)[1]), width)  # (L, D)
+        vectors = self._vectors(ops.arange(ops.shape(inputs)[1], dtype="int32"), width)  # (L, D)
         if self.mode == MODE_ADD:
             return inputs + vectors
         shape = (ops.shape(inputs)[0], ops.shape(inputs)[1], width)

@@ -159,7 +159,9 @@ def test_mixed_precision_models_survive_a_round_trip(rng, tmp_path, policy):
 
 
 @pytest.mark.compiles_long
-def test_quantised_models_predict_and_survive_a_round_trip(rng, tmp_path):
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_quantised_models_predict_and_survive_a_round_trip(policy, rng, tmp_path):
+    keras.config.set_dtype_policy(policy)
     model = spread(small_model(), rng, scale=0.1)
     x, _ = small_batch(rng)
     exact = model.predict(x, verbose=0)

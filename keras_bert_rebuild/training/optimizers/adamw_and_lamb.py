@@ -1,5 +1,7 @@
 """AdamW, and LAMB, whose steps are proportional to the norms of the weights; variable paths decide what is decayed."""
 
+import collections
+
 import keras
 import numpy as np
 from keras import ops
@@ -52,6 +54,31 @@ class AdamW(ByPathOptimizer):
     def _clip_gradients(self, grads):
         unclipped = kernels.unclipped(grads, self.global_clipnorm) if self.global_clipnorm and not self.clipnorm else None
         return super()._clip_gradients(grads) if unclipped is None else unclipped
+
+    def _backend_update_step(self, grads, trainable_variables, learning_rate):
+        indices = [self._get_variable_index(variable) for variable in trainable_variables]
+        momentums = [self._momentums[index] for index in indices]
+        # A subclass may have a step of its own.
+        own = type(self).update_step is not AdamW.update_step
+        apply_adam = None if own else kernels.adam_steps(trainable_variables, momentums, averages=self.ema_momentum is not None)
+        if apply_adam is None:
+            super()._backend_update_step(grads, trainable_variables, learning_rate)
+            return
+        groups = collections.defaultdict(list)
+        for index, gradient, variable in zip(indices, grads, trainable_variables, strict=True):
+            alike = self._multipliers[index], self.decay_rate if self._decays[index] else 0.0
+            gradient = gradient.gradient * gradient.factor if isinstance(gradient, kernels.Unclipped) else gradient
+            groups[alike].append((gradient, variable, self._momentums[index], self._velocities[index]))
+        for (multiplier, decay_rate), group in groups.items():
+            apply_adam(
+                *zip(*group, strict=True),
+                rate=ops.convert_to_tensor(learning_rate) * multiplier,
+                steps=self.iterations if self.bias_correction else None,
+                beta_1=self.beta_1,
+                beta_2=self.beta_2,
+                epsilon=self.epsilon,
+                decay_rate=decay_rate,
+            )
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
