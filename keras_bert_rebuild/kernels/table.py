@@ -250,7 +250,7 @@ TABLE = (
         "clip_factor",
         "torch",
         "torch_adam.clip_factor",
-        "one norm of all gradients, in a few kernels on a GPU, in place of four operations for each",
+        "a norm reads a gradient once, and multiplies it by one number; the plain form writes its squares to memory",
         ON_TORCH,
     ),
     Kernel(

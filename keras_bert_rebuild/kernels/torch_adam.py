@@ -20,7 +20,9 @@ def has_kernel(weights):
 def clip_factor(gradients, norm):
     """The factor that reduces the global norm of gradients to at most `norm`, at least float32; NaN if a gradient is not finite."""
     tensors = [ops.convert_to_tensor(gradient) for gradient in gradients]
-    global_norm = torch.nn.utils.get_total_norm([each if each.dtype == torch.float64 else each.float() for each in tensors])
+    wide = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
+    norms = [torch.linalg.vector_norm(tensor, dtype=wide) for tensor in tensors]
+    global_norm = torch.linalg.vector_norm(torch.stack(norms))
     return norm / global_norm.clamp(min=norm) + (global_norm - global_norm)
 
 

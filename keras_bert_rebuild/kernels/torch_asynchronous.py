@@ -1,5 +1,6 @@
 """torch: predictions that stay on the device while it computes them, and asynchronous copies to a GPU."""
 
+import keras
 import numpy as np
 import torch
 
@@ -17,16 +18,23 @@ def begin(model, inputs, variables=None):
         inputs: arrays.
         variables: `model.variables`, if the caller has them.
     """
-    return model.predict_on_batch(inputs) if model.jit_compile else torch_graphs.predicted(model, inputs, variables)
+    if model.jit_compile:
+        return model.predict_on_batch(inputs)
+    graph = torch_graphs.graph_for(model, inputs, variables)
+    if graph is None:
+        with torch.no_grad():
+            return model(inputs, training=False)  # of arrays on the host, whose ids it checks
+    arrays = keras.tree.flatten(inputs)
+    return graph(map(put, arrays) if graph.device.type == "cuda" else arrays)
 
 
 def put(array):
-    """A NumPy array as a tensor on the GPU; anything else, and arrays of other dtypes, unchanged.
+    """A NumPy array as a tensor on an NVIDIA or AMD GPU; other arrays, and on other devices all of them, unchanged.
 
     From pinned memory, the copy is queued after the steps queued before it. From other memory, such as Keras's own copies, it would
     make the host wait until these steps are done.
     """
-    if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
+    if not torch.cuda.is_available() or not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
         return array
     tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
     return tensor.pin_memory().to("cuda", non_blocking=True)

@@ -30,31 +30,26 @@ _PREDICTIONS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _TRACING = threading.Lock()  # `torch.export` changes global state
 
 
-def predicted(model, inputs, variables=None):
-    """The outputs of a model for a batch, without gradients: of its layers in the first calls, of its graph in later ones.
+def graph_for(model, inputs, variables=None):
+    """The graph of a model's predictions for a batch; None if its layers must be called.
 
-    The layers are also called under interventions and `torch.autocast`, for sizes that the graph is not valid for, and if the model
-    cannot be traced. The graph does not call torch's hooks of layers; `model.run_eagerly = True` avoids it.
+    They must be in the first 32 calls, under interventions and `torch.autocast`, for sizes that the graph is not valid for, and if
+    the model cannot be traced. The graph does not call torch's hooks of layers; `model.run_eagerly = True` avoids it.
 
     Args:
         model: a Keras model.
         inputs: arrays or tensors.
         variables: `model.variables`, if the caller has them.
     """
-    prediction = _PREDICTIONS.setdefault(model, _Prediction())
-    with torch.no_grad():
-        tensors = None if running_interventions() else _input_tensors(model, inputs)
-        graph = None if tensors is None else prediction.graph(model, tensors, model.variables if variables is None else variables)
-        return model(inputs, training=False) if graph is None or not graph.fits(tensors) else graph(tensors)
-
-
-def _input_tensors(model, inputs):
-    """The inputs as tensors in the order of the model's; None if its layers must convert or refuse them."""
-    wanted, given = getattr(model, "inputs", None), keras.tree.flatten(inputs)
-    if not wanted or isinstance(inputs, dict) or len(given) != len(wanted) or any(each is None for each in given):
+    arrays = keras.tree.flatten(inputs)
+    if running_interventions() or isinstance(inputs, dict) or any(array is None for array in arrays):
         return None
-    tensors = [keras.ops.convert_to_tensor(each, dtype=like.dtype) for each, like in zip(given, wanted, strict=True)]
-    return None if torch.is_autocast_enabled(tensors[0].device.type) else tensors
+    variables = model.variables if variables is None else variables
+    device = variables[0].value.device if variables else torch.device("cpu")
+    if torch.is_autocast_enabled(device.type):
+        return None
+    graph = _PREDICTIONS.setdefault(model, _Prediction()).graph(model, arrays, [device, *map(id, variables)])
+    return graph if graph is not None and graph.fits(arrays) else None
 
 
 class _Prediction:
@@ -63,32 +58,33 @@ class _Prediction:
     def __init__(self):
         self._state, self._calls, self._graph = None, 0, None
 
-    def graph(self, model, tensors, variables):
-        """The graph; None in the first calls, and if there is none."""
-        state = [tensors[0].device, *map(id, variables)]
+    def graph(self, model, arrays, state):
+        """The graph, valid for one state: a device and the ids of variables; None in the first calls, and if there is none."""
         if state != self._state:
             self._state, self._calls, self._graph = state, 0, None
         self._calls += 1
         if self._calls == TRACED_AFTER + 1:
-            with _TRACING:
-                self._graph = _tried(model, tensors)
+            with _TRACING, torch.no_grad():
+                self._graph = _tried(model, arrays, state[0])
         return self._graph
 
 
-def _tried(model, tensors):
+def _tried(model, arrays, device):
     """The graph of a model, compared with the layers on a batch; None if it cannot be traced or differs."""
+    if not getattr(model, "inputs", None):
+        return None
     try:
-        graph = Graph(model, tensors[0].device)
+        graph = Graph(model, device)
     except UNTRACEABLE:  # the layers themselves are right
         return None
-    if not graph.fits(tensors):
+    if not graph.fits(arrays):
         return graph
-    expected = keras.tree.flatten(model(keras.tree.pack_sequence_as(model.input, tensors), training=False))
-    return graph if all(map(_are_close, keras.tree.flatten(graph(tensors)), expected)) else None
+    expected = keras.tree.flatten(model(keras.tree.pack_sequence_as(model.input, arrays), training=False))
+    return graph if all(map(_are_close, keras.tree.flatten(graph(arrays)), expected)) else None
 
 
 class Graph:
-    """A functional model as a function of its input tensors, for batches of all sizes that `fits` says.
+    """A functional model as a function of its inputs, arrays or tensors in the model's order, for all sizes that `fits` says.
 
     Args:
         model: the model.
@@ -99,10 +95,11 @@ class Graph:
     """
 
     def __init__(self, model, device):
+        self.device, self._dtypes = device, [getattr(torch, tensor.dtype) for tensor in model.inputs]
         examples, free = [], []
-        for tensor in model.inputs:
+        for tensor, dtype in zip(model.inputs, self._dtypes, strict=True):
             shape = [size or (LENGTH if axis else BATCH) for axis, size in enumerate(tensor.shape)]
-            examples.append(torch.ones(shape, dtype=getattr(torch, tensor.dtype), device=device))
+            examples.append(torch.ones(shape, dtype=dtype, device=device))
             free.append({axis: torch.export.Dim.DYNAMIC for axis, size in enumerate(tensor.shape) if size is None})
         program = torch.export.export(_Called(model), tuple(examples), dynamic_shapes={"inputs": tuple(free)}, strict=False)
         if program.graph_signature.buffers_to_mutate:
@@ -117,13 +114,14 @@ class Graph:
         single = isinstance(model.output, (list, tuple)) and len(model.output) == 1
         self._outputs = keras.tree.map_structure(lambda _: None, model.output[0] if single else model.output)
 
-    def fits(self, tensors):
+    def fits(self, arrays):
         """Whether the graph is valid for inputs of these shapes."""
-        if [len(tensor.shape) for tensor in tensors] != list(map(len, self._sizes)):
+        shapes = [tuple(array.shape) for array in arrays]
+        if list(map(len, shapes)) != list(map(len, self._sizes)):
             return False
         found = {}
-        for tensor, sizes in zip(tensors, self._sizes, strict=True):
-            for size, wanted in zip(tensor.shape, sizes, strict=True):
+        for shape, sizes in zip(shapes, self._sizes, strict=True):
+            for size, wanted in zip(shape, sizes, strict=True):
                 if isinstance(wanted, int):
                     valid = size == wanted
                 else:
@@ -132,7 +130,11 @@ class Graph:
                     return False
         return True
 
-    def __call__(self, tensors):
+    @torch.no_grad()
+    def __call__(self, arrays):
+        """The outputs, in the structure of the model's."""
+        # Not by Keras, which would move them to the device of its scope.
+        tensors = (torch.as_tensor(each, dtype=dtype, device=self.device) for each, dtype in zip(arrays, self._dtypes, strict=True))
         return keras.tree.pack_sequence_as(self._outputs, list(self._function(*self._arguments, *tensors)))
 
 

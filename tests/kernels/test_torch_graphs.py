@@ -37,9 +37,9 @@ def graphs(monkeypatch):
             super().__init__(*arguments)
             traced[-1] = self
 
-        def __call__(self, tensors):
+        def __call__(self, arrays):
             self.calls += 1
-            return super().__call__(tensors)
+            return super().__call__(arrays)
 
     monkeypatch.setattr(torch_graphs, "TRACED_AFTER", 1)
     monkeypatch.setattr(torch_graphs, "Graph", Noted)
@@ -134,7 +134,7 @@ def test_a_branch_on_a_value_is_not_traced(graphs):
 def test_a_graph_that_answers_otherwise_is_not_used(graphs, monkeypatch):
     from keras_bert_rebuild.kernels import torch_graphs
 
-    monkeypatch.setattr(torch_graphs.Graph, "__call__", lambda self, tensors: keras.ops.zeros((2, 7, 16)))
+    monkeypatch.setattr(torch_graphs.Graph, "__call__", lambda self, arrays: keras.ops.zeros((2, 7, 16)))
     model = small_encoder(())
     inputs = rows(model, (2, 7))
     for _ in range(4):
@@ -173,6 +173,11 @@ def test_interventions_and_autocast_call_the_layers(graphs):
     model.run_eagerly = True
     answers(model, inputs)
     assert [graph.calls for graph in graphs] == [2]
+    other = small_encoder(())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for _ in range(3):
+            answers(other, inputs)
+    assert len(graphs) == 1
 
 
 def test_shapes_that_the_layers_refuse_are_refused_as_before(graphs):

@@ -44,6 +44,19 @@ def test_on_a_processor_nothing_is_put_ahead():
     assert asynchronous.put_ahead() is None
 
 
+@pytest.mark.skipif(keras.config.backend() != "torch", reason="of torch")
+def test_on_a_device_without_pinned_memory_arrays_are_left_to_keras(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)  # such as Apple's
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    array = np.arange(6, dtype="int32")
+    assert asynchronous.put_ahead()(array) is array
+    model = small_model()
+    x, _ = small_batch(np.random.default_rng(0))
+    assert len(asynchronous.dispatched(model, x)) == 2
+
+
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="of JAX")
 def test_keras_divides_batches_among_devices_itself(monkeypatch):
     monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
