@@ -41,8 +41,9 @@ def apply_adam(gradients, weights, momentums, velocities, rate, steps, beta_1, b
     values = [[variable.value for variable in variables] for variables in (weights, momentums, velocities)]
     if decay_rate and rate.device.type == "cpu":
         # Its kernel multiplies by 1 − rate · decay in the dtype of the weight: in float32 one of 1e-6 would be off by 1 %.
+        lost = rate.item() * decay_rate
         for value in values[0]:
-            value.add_(value, alpha=-rate.item() * decay_rate)
+            value.add_(value, alpha=-lost)
         decay_rate = 0.0
     done = torch.full((), MANY_STEPS, device=rate.device) if steps is None else ops.convert_to_tensor(steps)
     adamw(

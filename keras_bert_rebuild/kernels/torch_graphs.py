@@ -125,7 +125,7 @@ class Graph:
                 if isinstance(wanted, int):
                     valid = size == wanted
                 else:
-                    valid = 0 < size <= self._most[wanted] and size == found.setdefault(wanted, size)
+                    valid = 0 < size <= self._most.get(wanted, 0) and size == found.setdefault(wanted, size)
                 if not valid:
                     return False
         return True
