@@ -16,6 +16,7 @@ BACKENDS = {
     "kernels.jax_asynchronous": "jax",
     "kernels.jax_dense": "jax",
     "kernels.jax_devices": "jax",
+    "kernels.jax_products": "jax",
     "kernels.jax_flash": "jax",
     "kernels.jax_flash_blocks": "jax",
     "kernels.jax_flash_kernels": "jax",

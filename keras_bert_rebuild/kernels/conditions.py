@@ -69,6 +69,11 @@ def drops_probabilities(query, mask, causal, dropout, seeds=None):
     return dropout > 0
 
 
+def attends_on_processor(query, mask, causal, dropout, seeds=None):
+    """Without dropout, in bfloat16 on a processor."""
+    return not dropout and not causal and multiplies_on_processor(keras.backend.standardize_dtype(query.dtype))
+
+
 # Texts of at most this many windows are compared as a whole.
 WINDOWS = 8
 
@@ -98,6 +103,18 @@ def is_plain(dense):
 def is_half_product(dense):
     """Whether such a product is computed in half precision."""
     return is_product(dense) and is_half(dense.compute_dtype)
+
+
+def is_product_on_processor(dense):
+    """Whether such a product is computed in bfloat16 on a processor by JAX."""
+    return is_product(dense) and multiplies_on_processor(dense.compute_dtype)
+
+
+def multiplies_on_processor(dtype):
+    """Whether JAX computes on a processor, in bfloat16."""
+    from keras_bert_rebuild.kernels.jax_products import gives_float32
+
+    return gives_float32(dtype)
 
 
 def runs_on_cuda():

@@ -37,6 +37,11 @@ def is_on_cuda(capability=0.0):
     return "cuda" in device.client.platform_version and float(device.compute_capability) >= capability
 
 
+def is_on_processor():
+    """Whether this process computes on a CPU, and does not compile for an absent GPU."""
+    return _absent is None and jax.local_devices()[0].platform == "cpu"
+
+
 def is_split_by_batch():
     """Whether a kernel that XLA does not partition may run: on one device, or on parts of a batch under a `DataParallel`."""
     return jax.device_count() == 1 or _data_parallel() is not None

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from keras_bert_rebuild.kernels.jax_products import product
 from keras_bert_rebuild.kernels.sequences import visible_pairs
 
 
@@ -124,6 +125,11 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed):
     return jnp.swapaxes(attend_with_dropout(query, key, value, mask, words, rate), 1, 2)
 
 
+def attend(query, key, value, mask):
+    """`attention_with_dropout` at a rate of 0, for which XLA leaves out the random bits."""
+    return attention_with_dropout(query, key, value, mask, False, 0.0, (0, 0))
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
 def attend_with_dropout(query, key, value, mask, words, rate):
     """`attention_with_dropout` in the layout `(batch, heads, length, width)`, with row words `(2, batch, heads, queries, 1)`."""
@@ -136,7 +142,7 @@ def _attend_forward(query, key, value, mask, words, rate):
     exponentials = jnp.exp(scores - maximum)
     factor = 1 / jnp.sum(exponentials, axis=-1, keepdims=True)
     keep, gain = kept(words, key.shape[2], rate)
-    outputs = _where_kept(exponentials * factor, keep, gain).astype(query.dtype) @ value
+    outputs = _by_rows(_where_kept(exponentials * factor, keep, gain).astype(query.dtype), value)
     return outputs, (query, key, value, mask, words, outputs, maximum, factor)
 
 
@@ -151,16 +157,31 @@ def _attend_backward(rate, retained, upstream):
     query, key, words, upstream = lax.optimization_barrier((query, key, words, upstream))
     keep, gain = kept(words, key.shape[2], rate)
     probabilities = jnp.exp(_scores(query, key, mask) - maximum) * factor
-    of_probabilities = _where_kept(upstream @ jnp.swapaxes(value, 2, 3), keep, gain)
+    of_probabilities = _where_kept(_of_pairs(upstream, value), keep, gain)
     mean = jnp.sum(upstream.astype("float32") * outputs.astype("float32"), axis=-1, keepdims=True)
     of_scores = (probabilities * (of_probabilities - mean) * query.shape[-1] ** -0.5).astype(query.dtype)
     dropped = _where_kept(probabilities, keep, gain).astype(query.dtype)
-    return of_scores @ key, jnp.swapaxes(of_scores, 2, 3) @ query, jnp.swapaxes(dropped, 2, 3) @ upstream, None, None
+    return _by_rows(of_scores, key), _by_columns(of_scores, query), _by_columns(dropped, upstream), None, None
 
 
 attend_with_dropout.defvjp(_attend_forward, _attend_backward)
 
 
 def _scores(query, key, mask):
-    scores = (query @ jnp.swapaxes(key, 2, 3)).astype("float32") * query.shape[-1] ** -0.5
+    scores = _of_pairs(query, key).astype("float32") * query.shape[-1] ** -0.5
     return jnp.where(mask, scores, -1e30)
+
+
+def _of_pairs(queries, keys):
+    """The product of every query with every key."""
+    return product(queries, keys, (3,), (3,), batch=2)
+
+
+def _by_rows(weights, x):
+    """The sums of `x` over keys, one for each query."""
+    return product(weights, x, (3,), (2,), batch=2).astype(x.dtype)
+
+
+def _by_columns(weights, x):
+    """The sums of `x` over queries, one for each key."""
+    return product(weights, x, (2,), (2,), batch=2).astype(x.dtype)

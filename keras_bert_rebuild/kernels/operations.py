@@ -175,6 +175,21 @@ def dense(layer: Any, x: Any, call: Callable[[Any], Any] | None = None) -> Any:
     return call(x) if kernel is None else kernel(layer, x, call)
 
 
+def similarities(features: Any, table: Any) -> Any:
+    """The dot product of every vector with every row of a table of embeddings, float32.
+
+    Args:
+        features: `(positions, width)`.
+        table: `(vocabulary, width)`, in the dtype of the features.
+
+    Returns:
+        `(positions, vocabulary)`.
+    """
+    kernel = choose("similarities", keras.backend.standardize_dtype(features.dtype))
+    # Not `features @ transpose(table)`, for which TensorFlow would copy the table.
+    return ops.cast(ops.einsum("nd,vd->nv", features, table), "float32") if kernel is None else kernel(features, table)
+
+
 def add_bias(x: Any, bias: Any) -> Any:
     """x + bias in the dtype of `x`; in half precision the gradient of the bias is summed in float32.
 

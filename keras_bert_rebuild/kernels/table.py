@@ -1,31 +1,8 @@
 """Which kernel runs on which backend, under what condition and why."""
 
-import dataclasses
-from collections.abc import Callable
-
 from keras_bert_rebuild.kernels import conditions
 from keras_bert_rebuild.kernels.conditions import WINDOWS
-
-
-@dataclasses.dataclass(frozen=True)
-class Kernel:
-    """A function of one backend that replaces the plain form of an operation, which is written in `keras.ops`."""
-
-    operation: str
-    """What it computes: the name of the function that layers, optimizers and loaders call (see `operations.py`)."""
-    backend: str
-    """Its name in Keras."""
-    function: str
-    """`module.name` in this folder. The module is imported when the kernel first runs."""
-    reason: str
-    """Why the plain form is not enough."""
-    figure: str
-    """Where the gain was measured: a heading of benchmarks/RESULTS.md, a page, or a test that shows it."""
-    condition: str = "always"
-    """The condition in words."""
-    applies: Callable[..., bool] = conditions.always
-    """Whether the kernel supports the arguments. The first kernel in the table that does is used."""
-
+from keras_bert_rebuild.kernels.kernel import Kernel
 
 STEP = "A pretraining step beside transformers and KerasHub"
 ATTENTION_ON_GPU = "Attention on a GPU"
@@ -35,6 +12,8 @@ DROPOUT_ON_JAX = "Dropout on JAX"
 ON_TORCH = "On torch"
 UNFILLED = "zeros would take the memory of a variable until it is filled"
 
+# The same reason for each.
+IN_BFLOAT16 = ("XLA multiplies as in float32, at half the speed, unless the result is float32", "Products of bfloat16 on JAX")
 # The same kernel on every backend.
 IN_BANDS = (
     "compares a query with the keys of three windows, not with all: memory grows with length x window",
@@ -98,6 +77,7 @@ TABLE = (
         "the same for padding in longer texts",
         conditions.takes_key_lengths,
     ),
+    Kernel("attention", "jax", "jax_dropout.attend", *IN_BFLOAT16, "bfloat16, CPU; no dropout", conditions.attends_on_processor),
     Kernel(
         "attention_of_inputs",
         "jax",
@@ -204,6 +184,14 @@ TABLE = (
     Kernel(
         "dense",
         "jax",
+        "jax_products.dense",
+        *IN_BFLOAT16,
+        "bfloat16, CPU; not quantised; no activation",
+        conditions.is_product_on_processor,
+    ),
+    Kernel(
+        "dense",
+        "jax",
         "jax_dense.product_with_bias",
         "XLA sums the gradient of a bias over all tokens in half precision",
         "tests/kernels/test_operations.py for the sums; at no cost on a GPU",
@@ -219,6 +207,7 @@ TABLE = (
         "not quantised; no activation",
         conditions.is_product,
     ),
+    Kernel("similarities", "jax", "jax_products.similarities", *IN_BFLOAT16, "bfloat16, CPU", conditions.multiplies_on_processor),
     Kernel(
         "add_bias",
         "jax",

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.editable import Editable
 from keras_bert_rebuild.layers.keras_layers import Embedding
 
@@ -145,9 +146,8 @@ class EmbeddingSimilarity(keras.layers.Layer):
         features, embeddings = inputs
         if self.stop_gradient:
             embeddings = ops.stop_gradient(embeddings)
-        # Not `features @ transpose(table)`, for which TensorFlow would copy the table.
-        flat = ops.einsum("nd,vd->nv", ops.reshape(features, (-1, features.shape[-1])), embeddings)
-        logits = ops.cast(ops.reshape(flat, (*ops.shape(features)[:-1], embeddings.shape[0])), "float32")
+        flat = kernels.similarities(ops.reshape(features, (-1, features.shape[-1])), embeddings)
+        logits = ops.reshape(flat, (*ops.shape(features)[:-1], embeddings.shape[0]))
         if self.use_bias:
             logits = logits + self.bias
         return logits if return_logits else ops.softmax(logits)

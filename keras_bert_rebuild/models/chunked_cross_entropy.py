@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from keras_bert_rebuild import kernels
+
 # The column of the label in the result of `label_log_probabilities`.
 LABEL_COLUMN = 1
 # The value of the other column if the label itself is the best token.
@@ -72,7 +74,7 @@ def label_log_probabilities(features, table, bias, labels, chunk):
 
 
 def _logits(features, table, bias, i, chunk):
-    return ops.cast(ops.matmul(_slice(features, i, chunk), ops.transpose(table)), "float32") + bias
+    return kernels.similarities(_slice(features, i, chunk), table) + bias
 
 
 def _slice(x, i, chunk):

@@ -4,6 +4,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_bert_rebuild import kernels
+
 
 def soft_target_losses(teacher: Any, student: Any, temperature: float = 1.0) -> Any:
     """T² · KL(softmax(teacher / T) ‖ softmax(student / T)) of every position, in float32; 0 if both are equal.
@@ -86,7 +88,7 @@ def _divergence(theirs, mine):
 
 
 def _logits(features, table, bias):
-    return ops.cast(ops.matmul(features, ops.transpose(table)), "float32") + bias
+    return kernels.similarities(features, table) + bias
 
 
 def _chunk(x, i, chunk):

@@ -75,6 +75,10 @@ def dense(rng, dtype, **options):
     return lambda x: kernels.dense(made, x), [rng.standard_normal((2, 6, 8))]
 
 
+def similarities(rng, dtype):
+    return kernels.similarities, [rng.standard_normal((6, 8)), rng.standard_normal((11, 8))]
+
+
 def add_bias(rng, dtype):
     return kernels.add_bias, [rng.standard_normal((4, 6, 8)), rng.standard_normal((6, 8))]
 
@@ -112,6 +116,7 @@ CASES = {
     "in_one_kernel": (in_one_kernel, {f.__name__: {"function": f} for f in (gelu, gelu_erf, quick_gelu)}),
     "layer_normalization": (layer_normalization, {"": {}, "an axis from the front": {"axis": (2,)}}),
     "dense": (dense, {"bias": {}, "no bias": {"use_bias": False}, "softmax": {"activation": "softmax"}}),
+    "similarities": (similarities, {"": {}}),
     "add_bias": (add_bias, {"": {}}),
     "activated_dense": (activated_dense, {"bias": {}, "no bias": {"use_bias": False}, "activation": {"activation": "tanh"}}),
     "bounded_scan": (bounded_scan, {"": {}}),
@@ -216,6 +221,7 @@ def test_a_quantized_layer_uses_its_own_product(rng):
 def test_a_kernel_is_not_used_where_its_condition_does_not_hold():
     assert choose("dropout", 1.0) is None
     assert choose("attention", np.zeros((2, 6, 3, 8), "float32"), MASK, False, 0.0) is None  # no GPU, or no half precision
+    assert choose("similarities", "float32") is None
     assert choose("adam_step", "bfloat16", "float32", False) is None
     assert choose("adam_step", "float32", "float32", True) is None
     assert choose("no such operation") is None

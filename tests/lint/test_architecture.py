@@ -56,6 +56,7 @@ BACKEND_FILES = {
     "kernels/jax_asynchronous.py",
     "kernels/jax_dense.py",
     "kernels/jax_devices.py",
+    "kernels/jax_products.py",
     "kernels/jax_flash.py",
     "kernels/jax_flash_blocks.py",
     "kernels/jax_flash_kernels.py",
