@@ -29,6 +29,7 @@ BACKENDS = {
     "kernels.torch_asynchronous": "torch",
     "training.distributed.jax_hosts": "jax",
     "kernels.tensorflow_adam": "tensorflow",
+    "kernels.tensorflow_dropout": "tensorflow",
     "kernels.tensorflow_gradients": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",
     "kernels.tensorflow_pipelines": "tensorflow",

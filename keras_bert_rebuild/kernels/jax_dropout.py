@@ -1,11 +1,8 @@
 """JAX only: dropout, and attention with dropout, with cheap random bits that are drawn twice and never stored.
 
 JAX's generator Threefry takes about a hundred integer operations per number, and its alternative `rbg` draws the bits of all
-devices on each device. Here Threefry draws two words per row (last axis), a step and a start; the bits of a column are a hash of
-start + column · step: eight operations, which XLA fuses with their use. Bits of a row do not depend on other rows, so each device
-computes only its own, and they are the same on any number of devices.
-
-Reference: Steele et al., 2014, "Fast splittable pseudorandom number generators", section 2 (https://doi.org/10.1145/2660193.2660195).
+devices on each device. Here Threefry draws two words per row, and `row_hash` gives the bits of the columns. Bits of a row do not
+depend on other rows, so each device computes only its own, and they are the same on any number of devices.
 """
 
 import functools
@@ -15,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from keras_bert_rebuild.kernels.jax_products import product
+from keras_bert_rebuild.kernels.row_hash import MIXING, gain_of, threshold
 from keras_bert_rebuild.kernels.sequences import visible_pairs
 
 
@@ -44,26 +42,10 @@ def kept(words, columns, rate):
 
 def kept_at(words, columns, rate):
     """Which values are retained, from the words of their rows and their columns in uint32, which broadcast."""
-    return _mixed(columns * words[0] + words[1]) >= jnp.uint32(_threshold(rate))
-
-
-def gain_of(rate):
-    """The factor of retained values."""
-    return 1 / (1 - _threshold(rate) / 2**32)
-
-
-def _threshold(rate):
-    return min(round(rate * 2**32), 2**32 - 1)
-
-
-def _mixed(x):
-    """A bijection of 32-bit integers, of which each of the upper 16 bits depends on all input bits; these decide, up to 2⁻¹⁶.
-
-    Reference: Wellons, 2018, "Prospecting for hash functions", lowbias32 without its last step, which only changes the lower 16
-    bits (https://nullprogram.com/blog/2018/07/31/).
-    """
-    x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
-    return (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+    bits = columns * words[0] + words[1]
+    for shift, factor in MIXING:
+        bits = (bits ^ (bits >> shift)) * jnp.uint32(factor)
+    return bits >= jnp.uint32(threshold(rate))
 
 
 def drop(x, rate, seed, noise_shape=None):

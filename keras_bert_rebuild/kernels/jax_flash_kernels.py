@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas
 
-from keras_bert_rebuild.kernels.jax_dropout import gain_of, kept_at
+from keras_bert_rebuild.kernels.jax_dropout import kept_at
+from keras_bert_rebuild.kernels.row_hash import gain_of
 
 # The score of masked keys, as in `jax_dropout.py`.
 HIDDEN = -1e30

@@ -90,8 +90,8 @@ TABLE = (
     Kernel(
         "attention",
         "tensorflow",
-        "tensorflow_kernels.attention_with_dropout",
-        "saves queries, keys, values and one byte per probability; the graph saves four arrays of probabilities",
+        "tensorflow_dropout.attention_with_dropout",
+        "saves queries, keys, values and outputs; the graph saves four arrays of probabilities",
         STEP,
         "in training with attention dropout",
         conditions.drops_probabilities,
@@ -118,8 +118,8 @@ TABLE = (
     Kernel(
         "dropout",
         "tensorflow",
-        "tensorflow_kernels.drop",
-        "half of the time of dropout is random numbers: 16 bits each are enough, and Keras draws 32",
+        "tensorflow_dropout.drop",
+        "half of the time of dropout is random numbers; a hash of two words per row is recomputed in the kernel, not saved",
         STEP,
         "rates below 1",
         conditions.is_below_one,
@@ -206,6 +206,13 @@ TABLE = (
         ON_TORCH,
         "not quantised; no activation",
         conditions.is_product,
+    ),
+    Kernel(
+        "similarities",
+        "tensorflow",
+        "tensorflow_kernels.similarities",
+        "TensorFlow computes the gradient of the table as that of its transpose, and then copies it",
+        STEP,
     ),
     Kernel("similarities", "jax", "jax_products.similarities", *IN_BFLOAT16, "bfloat16, CPU", conditions.multiplies_on_processor),
     Kernel(

@@ -131,38 +131,6 @@ def test_a_norm_has_the_gradients_of_the_formula(rng):
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
 
 
-def softmax(scores):
-    scores = np.exp(scores - scores.max(-1, keepdims=True))
-    return scores / scores.sum(-1, keepdims=True)
-
-
-@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="a file of the TensorFlow backend")
-@pytest.mark.parametrize("dtype", TOLERANCES)
-def test_attention_with_dropped_probabilities_has_the_values_and_gradients_of_the_formula(dtype, rng):
-    from keras_bert_rebuild.kernels.tensorflow_kernels import attend_with_dropout
-
-    query, key, value, upstream = (rounded(rng.standard_normal((2, 6, 3, 4)), dtype) for _ in range(4))
-    mask = np.arange(6) < np.array([6, 4])[:, None]
-    keep = rng.random((2, 3, 6, 6)) >= 0.25
-    answers = value_and_gradients(
-        lambda q, k, v: attend_with_dropout(q, k, v, mask[:, None, None, :], keep, 1 / 0.75),
-        upstream,
-        query,
-        key,
-        value,
-        dtype=dtype,
-    )
-    # For a softmax of z with probabilities p: dz = p · (dp − Σ p dp).
-    q, k, v, out = (np.float64(x).transpose(0, 2, 1, 3) for x in (query, key, value, upstream))
-    probabilities = softmax(np.where(mask[:, None, None, :], q @ k.swapaxes(2, 3) / 2, -np.inf))
-    dropped = np.where(keep, probabilities / 0.75, 0)
-    of_probabilities = np.where(keep, out @ v.swapaxes(2, 3) / 0.75, 0)
-    of_scores = probabilities * (of_probabilities - (probabilities * of_probabilities).sum(-1, keepdims=True)) / 2
-    expected = (dropped @ v, of_scores @ k, of_scores.swapaxes(2, 3) @ q, dropped.swapaxes(2, 3) @ out)
-    for a, b in zip(answers, expected, strict=True):
-        np.testing.assert_allclose(a, b.transpose(0, 2, 1, 3), rtol=10 * TOLERANCES[dtype], atol=2 * TOLERANCES[dtype])
-
-
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_dropout_scales_values_and_gradients_by_the_keep_rate(dtype, rng):
     layer = Dropout(0.25, dtype=dtype)

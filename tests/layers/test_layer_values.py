@@ -100,9 +100,9 @@ def test_attention_with_dropout_is_right_on_average(rng):
     layer = layers.MultiHeadSelfAttention(2, attention_dropout=0.3, history_only=True)
     mask = ops.convert_to_tensor([[True, True, True, True, False]])
     expected = numpy(layer(x, mask=mask, training=False))
-    many = np.repeat(x, 2000, axis=0)
-    drawn = numpy(layer(many, mask=ops.repeat(mask, 2000, axis=0), training=True)).mean(0)
-    assert np.abs(drawn - expected[0]).max() < 0.05
+    many = np.repeat(x, 20_000, axis=0)
+    drawn = numpy(layer(many, mask=ops.repeat(mask, 20_000, axis=0), training=True)).mean(0)
+    assert np.abs(drawn - expected[0]).max() < 0.03
     assert np.abs(numpy(layer(x, mask=mask, training=True)) - expected).max() > 1e-3
 
 

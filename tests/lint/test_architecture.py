@@ -67,6 +67,7 @@ BACKEND_FILES = {
     "kernels/jax_kernels.py",
     "kernels/jax_segments.py",
     "kernels/tensorflow_adam.py",
+    "kernels/tensorflow_dropout.py",
     "kernels/tensorflow_gradients.py",
     "kernels/tensorflow_kernels.py",
     "kernels/tensorflow_pipelines.py",

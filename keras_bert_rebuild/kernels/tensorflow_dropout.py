@@ -1,0 +1,172 @@
+"""TensorFlow: dropout, and attention with dropout, with cheap random bits that are drawn twice and never stored.
+
+Random numbers took half of the time of dropout. Here TensorFlow's generator draws two words per row, and `row_hash` gives the bits of
+the columns within the kernels that use them, which XLA compiles.
+"""
+
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_rebuild.kernels.row_hash import MIXING, gain_of, threshold
+from keras_bert_rebuild.kernels.sequences import visible_pairs
+from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla
+
+
+def row_words(shape, seed):
+    """Two random words for each row of an array, of which the first is odd: uint32 `(2, *shape[:-1], 1)`.
+
+    Replicas of a `MirroredStrategy`, whose seeds are equal, draw independent words.
+
+    Args:
+        shape: shape of the array, numbers or scalars; the last one does not matter.
+        seed: two integers, as from `keras.random.SeedGenerator.next`.
+    """
+    seed = _of_replica(tf.cast(seed, "int32"))
+    words = tf.random.stateless_uniform([2, *shape[:-1], 1], seed, minval=None, maxval=None, dtype=tf.uint32)
+    return tf.bitwise.bitwise_or(words, tf.reshape(tf.constant([1, 0], "uint32"), (2, *(1 for _ in shape))))
+
+
+def _of_replica(seed):
+    """A different seed for each replica, derived from one; with only one replica, the seed itself."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return seed
+    return tf.random.fold_in(seed, context.replica_id_in_sync_group)
+
+
+def kept(words, columns, rate):
+    """Which values are retained, bool in the shape of the array.
+
+    Args:
+        words: from `row_words`.
+        columns: size of the last axis.
+        rate: dropout rate, in (0, 1), rounded to a multiple of 2⁻³².
+    """
+    bits = tf.cast(tf.range(columns), "uint32") * words[0] + words[1]
+    for shift, factor in MIXING:
+        shifted = tf.bitwise.right_shift(bits, tf.constant(shift, "uint32"))
+        bits = tf.bitwise.bitwise_xor(bits, shifted) * tf.constant(factor, "uint32")
+    return bits >= tf.constant(threshold(rate), "uint32")
+
+
+def drop(x, rate, seed, noise_shape=None):
+    """Dropout, whose gradient is the same dropout of the upstream gradient.
+
+    Args:
+        x: any tensor.
+        rate: dropout rate, in (0, 1); retained values are divided by 1 − rate.
+        seed: two integers, as from `keras.random.SeedGenerator.next`.
+        noise_shape: the shape of the mask, which is broadcast; None in it for the size of the tensor; None for the tensor's shape.
+    """
+    x = tf.convert_to_tensor(x)
+    given = (None,) * x.shape.rank if noise_shape is None else noise_shape
+    words = row_words([tf.shape(x)[axis] if size is None else size for axis, size in enumerate(given)] or [1], seed)
+    columns = given[-1] if given else 1
+
+    @tf.custom_gradient
+    def dropped(x):
+        return _drop(x, words, columns, rate), lambda upstream: _drop(upstream, words, columns, rate)
+
+    return dropped(x)
+
+
+@compile_by_xla
+def _drop(x, words, columns, rate):
+    keep = kept(words, tf.shape(x)[-1] if columns is None else columns, rate)
+    return tf.cast(tf.reshape(_dropped(_in_float32(x), keep, rate), tf.shape(x)), x.dtype)
+
+
+def attention_with_dropout(query, key, value, mask, causal, rate, seed):
+    """`attend_with_dropout` with words from a seed, as in `drop`."""
+    batch, length, heads, _ = ops.shape(query)
+    words = row_words([batch, heads, length, ops.shape(key)[1]], seed)
+    return attend_with_dropout(query, key, value, visible_pairs(mask, causal), words, rate)
+
+
+def attend_with_dropout(query, key, value, mask, words, rate):
+    """softmax(Q Kᵀ / √K) V with a fraction of the probabilities dropped, the softmax in float32.
+
+    Queries, keys, values, outputs and two numbers per query are saved for the backward pass; scores, probabilities and bits are
+    recomputed. The sum over keys of probabilities times their gradients equals that of outputs times their gradients, so the
+    backward pass needs no sum over keys.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
+        mask: bool, broadcast to `(batch, heads, queries, keys)`; False where a key is not attended to.
+        words: `(2, batch, heads, queries, 1)`, from `row_words`.
+        rate: dropout rate, in (0, 1).
+
+    Returns:
+        `(batch, length, heads, width)`.
+
+    Reference: Dao et al., 2022, appendix B.2 (https://arxiv.org/abs/2205.14135).
+    """
+
+    @tf.custom_gradient
+    def attend(query, key, value):
+        query, key, value = (_heads_first(x) for x in (query, key, value))
+        dropped, maximum, factor = _forward(tf.matmul(query, key, transpose_b=True), mask, words, rate, query.shape[-1])
+        outputs = _heads_first(tf.matmul(dropped, value))
+
+        def gradients(upstream):
+            means = _means(upstream, outputs)
+            upstream = _heads_first(upstream)
+            # Only when the backward pass runs; otherwise the graph optimizer would reuse the first scores, and so save them.
+            with tf.control_dependencies([upstream]):
+                scores = tf.matmul(tf.identity(query), tf.identity(key), transpose_b=True)
+            of_dropped = tf.matmul(upstream, value, transpose_b=True)
+            dropped, of_scores = _backward(scores, mask, words, rate, query.shape[-1], maximum, factor, means, of_dropped)
+            of_inputs = (
+                tf.matmul(of_scores, key),
+                tf.matmul(of_scores, query, transpose_a=True),
+                tf.matmul(dropped, upstream, transpose_a=True),
+            )
+            return tuple(map(_heads_first, of_inputs))
+
+        return outputs, gradients
+
+    return attend(query, key, value)
+
+
+def _heads_first(x):
+    """`(batch, length, heads, width)` as `(batch, heads, length, width)`, and back."""
+    return tf.transpose(x, (0, 2, 1, 3))
+
+
+@compile_by_xla
+def _forward(scores, mask, words, rate, width):
+    """Probabilities after dropout, and of each query the maximum of its scores and one over the sum of their exponentials."""
+    scaled = _scaled(scores, mask, width)
+    maximum = tf.reduce_max(scaled, -1, keepdims=True)
+    exponentials = tf.exp(scaled - maximum)
+    factor = 1 / tf.reduce_sum(exponentials, -1, keepdims=True)
+    keep = kept(words, tf.shape(scores)[-1], rate)
+    return tf.cast(_dropped(exponentials * factor, keep, rate), scores.dtype), maximum, factor
+
+
+@compile_by_xla
+def _means(upstream, outputs):
+    """For each query the mean of the gradients of its probabilities: `(batch, heads, queries, 1)`."""
+    return _heads_first(tf.reduce_sum(_in_float32(upstream) * _in_float32(outputs), -1, keepdims=True))
+
+
+@compile_by_xla
+def _backward(scores, mask, words, rate, width, maximum, factor, means, of_dropped):
+    """The probabilities after dropout again, and the gradient of the scores."""
+    probabilities = tf.exp(_scaled(scores, mask, width) - maximum) * factor
+    keep = kept(words, tf.shape(scores)[-1], rate)
+    of_scores = probabilities * (_dropped(_in_float32(of_dropped), keep, rate) - means) * width**-0.5
+    return tf.cast(_dropped(probabilities, keep, rate), scores.dtype), tf.cast(of_scores, scores.dtype)
+
+
+def _scaled(scores, mask, width):
+    return tf.where(mask, _in_float32(scores) * width**-0.5, -1e30)
+
+
+def _dropped(x, keep, rate):
+    return tf.where(keep, x * gain_of(rate), 0)
+
+
+def _in_float32(x):
+    """The numbers in float32, or in float64 if they have it already."""
+    return x if x.dtype == tf.float64 else tf.cast(x, "float32")
