@@ -117,11 +117,11 @@ def multiplies_on_processor(dtype):
     return gives_float32(dtype)
 
 
-def runs_on_cuda():
-    """Whether JAX computes on an NVIDIA GPU."""
-    from keras_bert_rebuild.kernels.jax_devices import is_on_cuda
+def runs_on_cuda_or_processor():
+    """Whether JAX computes on an NVIDIA GPU or on a processor."""
+    from keras_bert_rebuild.kernels.jax_devices import is_on_cuda, is_on_processor
 
-    return is_on_cuda()
+    return is_on_cuda() or is_on_processor()
 
 
 def normalizes_in_one_pass(x, axis):

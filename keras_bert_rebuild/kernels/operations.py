@@ -14,6 +14,7 @@ from keras import ops
 
 from keras_bert_rebuild.kernels.choice import choose
 from keras_bert_rebuild.kernels.sequences import visible_pairs
+from keras_bert_rebuild.kernels.traits import is_half
 
 
 def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None) -> Any:
@@ -120,7 +121,7 @@ def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
 
 
 def gelu(x: Any, approximate: str) -> Any:
-    """Gaussian error linear unit, x · Φ(x).
+    """Gaussian error linear unit, x · Φ(x); for half precision, which would round after each operation, in float32.
 
     The plain form is written with `erf`, since Keras's own gelu exports to ONNX as `Erfc`, which runtimes reject.
 
@@ -131,6 +132,8 @@ def gelu(x: Any, approximate: str) -> Any:
     kernel = choose("gelu")
     if kernel is not None:
         return kernel(x, approximate)
+    if is_half(keras.backend.standardize_dtype(x.dtype)):
+        return ops.cast(gelu(ops.cast(x, "float32"), approximate), x.dtype)
     if approximate == "tanh":
         return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
     return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))

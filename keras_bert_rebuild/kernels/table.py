@@ -137,8 +137,8 @@ TABLE = (
         "jax_dense.recomputed",
         "XLA saves the tanh of gelu, another pass over the widest array of a block, and computes in half precision",
         STEP_ON_GPU,
-        "CUDA",
-        conditions.runs_on_cuda,
+        "CUDA or a processor",
+        conditions.runs_on_cuda_or_processor,
     ),
     Kernel(
         "gelu",

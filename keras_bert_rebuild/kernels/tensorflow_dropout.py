@@ -1,6 +1,6 @@
 """TensorFlow: dropout, and attention with dropout, with cheap random bits that are drawn twice and never stored.
 
-Random numbers took half of the time of dropout. Here TensorFlow's generator draws two words per row, and `row_hash` gives the bits of
+Drawing numbers takes longer than dropping. Here TensorFlow's generator draws two words per row, and `row_hash` gives the bits of
 the columns within the kernels that use them, which XLA compiles.
 """
 

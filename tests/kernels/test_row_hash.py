@@ -41,9 +41,8 @@ def test_the_bits_are_those_of_the_hash_in_integers_of_python(rate):
         x = ((x ^ x >> 15) * 0x846CA68B) % 2**32
         return x >= rate * 2**32
 
-    expected = [
-        [[retained(int(words[0, i, j, 0]), int(words[1, i, j, 0]), column) for column in range(40)] for j in range(5)] for i in range(3)
-    ]
+    pairs = [[int(word) for word in pair] for pair in words.reshape(2, -1).T]
+    expected = np.reshape([[retained(*pair, column) for column in range(40)] for pair in pairs], (3, 5, 40))
     np.testing.assert_array_equal(kept(words, 40, rate), expected)
     assert (words[0] % 2 == 1).all()
     assert gain_of(0.5) == 2

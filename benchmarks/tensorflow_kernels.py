@@ -1,0 +1,102 @@
+"""What stands between the products of a step on TensorFlow, with and without our kernels: milliseconds with the gradients.
+
+Command: KERAS_BACKEND=tensorflow python benchmarks/tensorflow_kernels.py [--dtype float32 bfloat16]
+Time: a minute on two idle cores for each dtype
+
+The shapes are those of BERT-base at 8 x 128. Each operation runs alone in a graph, as in training; medians of --runs runs.
+Without kernels is a process of its own with KERAS_BERT_WITHOUT_KERNELS naming all of TensorFlow's: the graph of Keras's operations.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+BATCH, LENGTH, HIDDEN, HEADS, WIDE, POSITIONS, VOCABULARY = 8, 128, 768, 12, 3072, 160, 30522
+
+
+def operations():
+    """Functions of tensors, and shapes of these, by a name."""
+    import keras
+    from keras import ops
+
+    from keras_bert_rebuild import kernels
+    from keras_bert_rebuild.layers import gelu, gelu_erf
+
+    seeds = keras.random.SeedGenerator(3)
+    mask = ops.ones((BATCH, LENGTH), "bool")
+    gamma, beta = ops.ones((HIDDEN,)), ops.zeros((HIDDEN,))
+    tokens, heads = (BATCH, LENGTH, HIDDEN), (BATCH, LENGTH, HEADS, HIDDEN // HEADS)
+    return {
+        "gelu, tanh": (kernels.in_one_kernel(gelu), (BATCH, LENGTH, WIDE)),
+        "gelu, error function": (kernels.in_one_kernel(gelu_erf), (BATCH, LENGTH, WIDE)),
+        "norm": (lambda x: kernels.layer_normalization(x, gamma, beta, -1, 1e-12), tokens),
+        "dropout": (lambda x: kernels.dropout(x, 0.1, seeds), tokens),
+        "attention with dropout": (lambda *x: kernels.attention(*x, mask, dropout=0.1, seeds=seeds), heads, heads, heads),
+        "logits of the vocabulary": (kernels.similarities, (POSITIONS, HIDDEN), (VOCABULARY, HIDDEN)),
+    }
+
+
+def training_step(function, inputs):
+    """A graph that computes the function of variables and the gradients of all."""
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def step():
+        values = [variable.value() for variable in inputs]
+        with tf.GradientTape() as tape:
+            tape.watch(values)
+            outputs = function(*values)
+        return tape.gradient(outputs, values, outputs)
+
+    return step
+
+
+def measure(dtype, runs):
+    """Milliseconds of each operation."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(2)
+    found, rng = {}, np.random.default_rng(0)
+    for name, (function, *shapes) in operations().items():
+        step = training_step(function, [tf.Variable(tf.cast(rng.standard_normal(shape), dtype)) for shape in shapes])
+        times = []
+        for _ in range(runs + 2):
+            started = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - started)
+        found[name] = statistics.median(times[2:]) * 1e3
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtype", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        print(json.dumps(measure(args.worker, args.runs)))
+        return
+    from keras_bert_rebuild.kernels.table import TABLE
+
+    without = ",".join(kernel.function for kernel in TABLE if kernel.backend == "tensorflow")
+    columns = {}
+    for dtype in args.dtype:
+        for title, names in (("without", without), ("ours", "")):
+            command = [sys.executable, __file__, "--worker", dtype, "--runs", str(args.runs)]
+            environment = os.environ | {"KERAS_BERT_WITHOUT_KERNELS": names}
+            answer = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+            columns[f"{dtype}, {title}"] = json.loads(answer.stdout.splitlines()[-1])
+    print(f"| | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
+    for name in next(iter(columns.values())):
+        print(f"| {name} | {' | '.join(f'{column[name]:.2f}' for column in columns.values())} |")
+
+
+if __name__ == "__main__":
+    main()
