@@ -9,6 +9,7 @@ ATTENTION_ON_GPU = "Attention on a GPU"
 STEP_ON_GPU = "Where a step on a GPU spends its time"
 WINDOWED = "Attention within a window"
 DROPOUT_ON_JAX = "Dropout on JAX"
+ON_PROCESSORS = "Activations and dropout on processors"
 ON_TORCH = "On torch"
 UNFILLED = "zeros would take the memory of a variable until it is filled"
 
@@ -92,7 +93,7 @@ TABLE = (
         "tensorflow",
         "tensorflow_dropout.attention_with_dropout",
         "saves queries, keys, values and outputs; the graph saves four arrays of probabilities",
-        STEP,
+        ON_PROCESSORS,
         "in training with attention dropout",
         conditions.drops_probabilities,
     ),
@@ -120,7 +121,7 @@ TABLE = (
         "tensorflow",
         "tensorflow_dropout.drop",
         "half of the time of dropout is random numbers; a hash of two words per row is recomputed in the kernel, not saved",
-        STEP,
+        ON_PROCESSORS,
         "rates below 1",
         conditions.is_below_one,
     ),
@@ -212,7 +213,7 @@ TABLE = (
         "tensorflow",
         "tensorflow_kernels.similarities",
         "TensorFlow computes the gradient of the table as that of its transpose, and then copies it",
-        STEP,
+        ON_PROCESSORS,
     ),
     Kernel("similarities", "jax", "jax_products.similarities", *IN_BFLOAT16, "bfloat16, CPU", conditions.multiplies_on_processor),
     Kernel(

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.kernels.row_hash import MIXING, gain_of, threshold
 from keras_bert_rebuild.kernels.sequences import visible_pairs
-from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla
+from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla, widened
 
 
 def row_words(shape, seed):
@@ -73,7 +73,7 @@ def drop(x, rate, seed, noise_shape=None):
 @compile_by_xla
 def _drop(x, words, columns, rate):
     keep = kept(words, tf.shape(x)[-1] if columns is None else columns, rate)
-    return tf.cast(tf.reshape(_dropped(_in_float32(x), keep, rate), tf.shape(x)), x.dtype)
+    return tf.cast(tf.reshape(_dropped(widened(x), keep, rate), tf.shape(x)), x.dtype)
 
 
 def attention_with_dropout(query, key, value, mask, causal, rate, seed):
@@ -147,7 +147,7 @@ def _forward(scores, mask, words, rate, width):
 @compile_by_xla
 def _means(upstream, outputs):
     """For each query the mean of the gradients of its probabilities: `(batch, heads, queries, 1)`."""
-    return _heads_first(tf.reduce_sum(_in_float32(upstream) * _in_float32(outputs), -1, keepdims=True))
+    return _heads_first(tf.reduce_sum(widened(upstream) * widened(outputs), -1, keepdims=True))
 
 
 @compile_by_xla
@@ -155,18 +155,13 @@ def _backward(scores, mask, words, rate, width, maximum, factor, means, of_dropp
     """The probabilities after dropout again, and the gradient of the scores."""
     probabilities = tf.exp(_scaled(scores, mask, width) - maximum) * factor
     keep = kept(words, tf.shape(scores)[-1], rate)
-    of_scores = probabilities * (_dropped(_in_float32(of_dropped), keep, rate) - means) * width**-0.5
+    of_scores = probabilities * (_dropped(widened(of_dropped), keep, rate) - means) * width**-0.5
     return tf.cast(_dropped(probabilities, keep, rate), scores.dtype), tf.cast(of_scores, scores.dtype)
 
 
 def _scaled(scores, mask, width):
-    return tf.where(mask, _in_float32(scores) * width**-0.5, -1e30)
+    return tf.where(mask, widened(scores) * width**-0.5, -1e30)
 
 
 def _dropped(x, keep, rate):
     return tf.where(keep, x * gain_of(rate), 0)
-
-
-def _in_float32(x):
-    """The numbers in float32, or in float64 if they have it already."""
-    return x if x.dtype == tf.float64 else tf.cast(x, "float32")

@@ -14,6 +14,11 @@ from keras_bert_rebuild.kernels.traits import is_half
 compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
 
 
+def widened(x):
+    """The numbers of half precision in float32; others as they are."""
+    return tf.cast(x, "float32") if is_half(x.dtype.name) else x
+
+
 def in_float32(function):
     """The same function of tensors with one result, which half precision does not round after each operation.
 
@@ -22,7 +27,7 @@ def in_float32(function):
 
     @functools.wraps(function)
     def wide(*inputs):
-        found = function(*(tf.cast(x, "float32") if is_half(x.dtype.name) else x for x in inputs))
+        found = function(*map(widened, inputs))
         return tf.cast(found, inputs[0].dtype)
 
     return wide
