@@ -9,6 +9,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import keras
 from jax import lax
 
 from keras_bert_rebuild.kernels.jax_products import product
@@ -21,9 +22,10 @@ def row_words(shape, seed):
 
     Args:
         shape: shape of the array.
-        seed: two integers, as from `keras.random.SeedGenerator.next`.
+        seed: the `keras.random.SeedGenerator` to draw from, or two integers.
     """
-    key = jax.random.wrap_key_data(jnp.asarray(seed, "uint32"), impl="threefry2x32")
+    numbers = seed.next() if isinstance(seed, keras.random.SeedGenerator) else seed
+    key = jax.random.wrap_key_data(jnp.asarray(numbers, "uint32"), impl="threefry2x32")
     words = jax.random.bits(key, (2, *shape[:-1], 1), "uint32")
     return words | jnp.reshape(jnp.array([1, 0], "uint32"), (2, *(1,) * (words.ndim - 1)))
 
@@ -54,7 +56,7 @@ def drop(x, rate, seed, noise_shape=None):
     Args:
         x: any array.
         rate: dropout rate, in (0, 1); retained values are divided by 1 − rate.
-        seed: two integers, as from `keras.random.SeedGenerator.next`.
+        seed: the `keras.random.SeedGenerator` to draw from, or two integers.
         noise_shape: the shape of the mask, which is broadcast; None in it for the size of the array; None for the array's shape.
     """
     shape = x.shape if noise_shape is None else tuple(x.shape[i] if size is None else size for i, size in enumerate(noise_shape))
@@ -94,7 +96,7 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed):
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
         mask, causal: see `operations.attention`.
         rate: dropout rate, in (0, 1).
-        seed: two integers, as from `keras.random.SeedGenerator.next`.
+        seed: the `keras.random.SeedGenerator` to draw from, or two integers.
 
     Returns:
         `(batch, length, heads, width)`.

@@ -36,7 +36,7 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed, blocks=N
         mask: bool `(batch, keys)`, False at padding; or the sequence number of each token, int32 `(batch, length)`.
         causal: False; the kernel has no causal form.
         rate: the dropout rate, in (0, 1).
-        seed: two integers, as from `keras.random.SeedGenerator.next`.
+        seed: the `keras.random.SeedGenerator` to draw from, or two integers.
         blocks: block sizes; None for `blocks_for`.
         interpret: run Pallas's interpreter, which works on any device, but slowly.
 

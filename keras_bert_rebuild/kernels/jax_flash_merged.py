@@ -39,7 +39,7 @@ def attend_to_inputs(inputs, denses, heads, mask, rate, seed, blocks=None, inter
         heads: the number of heads.
         mask: bool `(batch, length)`, False at padding; or the sequence number of each token, int32 `(batch, length)`.
         rate: the dropout rate, in [0, 1).
-        seed: two integers, as from `keras.random.SeedGenerator.next`; unused for a rate of 0.
+        seed: the `keras.random.SeedGenerator` to draw from, or two integers; unused for a rate of 0.
         blocks, interpret: see `jax_flash.attention_with_dropout`.
 
     Returns:

@@ -36,7 +36,7 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
     """
     kernel = choose("attention", query, mask, causal, dropout, seeds)
     if kernel is not None and dropout:
-        return kernel(query, key, value, mask, causal, dropout, seeds.next())
+        return kernel(query, key, value, mask, causal, dropout, seeds)
     if kernel is not None:
         return kernel(query, key, value, mask)
     if not dropout:
@@ -63,7 +63,7 @@ def attention_of_inputs(
         `(batch, length, heads, width)`, or None.
     """
     kernel = choose("attention_of_inputs", denses, heads, mask, causal, dropout)
-    return None if kernel is None else kernel(inputs, denses, heads, mask, dropout, seeds.next() if dropout else None)
+    return None if kernel is None else kernel(inputs, denses, heads, mask, dropout, seeds)
 
 
 def windowed_attention(
@@ -116,7 +116,7 @@ def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
     """
     kernel = choose("dropout", rate)
     if kernel is not None:
-        return kernel(x, rate, seeds.next(), noise_shape)
+        return kernel(x, rate, seeds, noise_shape)
     return keras.random.dropout(x, rate, noise_shape=noise_shape, seed=seeds)
 
 

@@ -4,6 +4,7 @@ Drawing numbers takes longer than dropping. Here TensorFlow's generator draws tw
 the columns within the kernels that use them, which XLA compiles.
 """
 
+import keras
 import tensorflow as tf
 from keras import ops
 
@@ -19,10 +20,11 @@ def row_words(shape, seed):
 
     Args:
         shape: shape of the array, numbers or scalars; the last one does not matter.
-        seed: two integers, as from `keras.random.SeedGenerator.next`.
+        seed: the `keras.random.SeedGenerator` to draw from, or two integers.
     """
-    seed = _of_replica(tf.cast(seed, "int32"))
-    words = tf.random.stateless_uniform([2, *shape[:-1], 1], seed, minval=None, maxval=None, dtype=tf.uint32)
+    numbers = seed.next() if isinstance(seed, keras.random.SeedGenerator) else seed
+    numbers = _of_replica(tf.cast(numbers, "int32"))
+    words = tf.random.stateless_uniform([2, *shape[:-1], 1], numbers, minval=None, maxval=None, dtype=tf.uint32)
     return tf.bitwise.bitwise_or(words, tf.reshape(tf.constant([1, 0], "uint32"), (2, *(1 for _ in shape))))
 
 
@@ -55,7 +57,7 @@ def drop(x, rate, seed, noise_shape=None):
     Args:
         x: any tensor.
         rate: dropout rate, in (0, 1); retained values are divided by 1 − rate.
-        seed: two integers, as from `keras.random.SeedGenerator.next`.
+        seed: the `keras.random.SeedGenerator` to draw from, or two integers.
         noise_shape: the shape of the mask, which is broadcast; None in it for the size of the tensor; None for the tensor's shape.
     """
     x = tf.convert_to_tensor(x)

@@ -26,6 +26,9 @@ TOLERANCE = 1e-2
 # What `torch.export` and the code that it traces raise for what has no graph, such as a branch on a value or a use of NumPy.
 UNTRACEABLE = (RuntimeError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
 
+# What happens to a copied number before its first use.
+ON_THE_WAY = (torch.ops.aten.to, torch.ops.aten.detach_)
+
 _PREDICTIONS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _TRACING = threading.Lock()  # `torch.export` changes global state
 
@@ -110,7 +113,7 @@ class Graph:
         self._sizes = [[size if isinstance(size, int) else str(size) for size in shape] for shape in inputs]
         uppers = {str(symbol): allowed.upper for symbol, allowed in program.range_constraints.items()}
         self._most = {symbol: int(upper) if upper.is_Integer else math.inf for symbol, upper in uppers.items()}
-        self._function = torch.fx.GraphModule(program.graph_module, without_conversions(program.graph_module.graph))
+        self._function = torch.fx.GraphModule(program.graph_module, simplified(program.graph_module, self._arguments))
         single = isinstance(model.output, (list, tuple)) and len(model.output) == 1
         self._outputs = keras.tree.map_structure(lambda _: None, model.output[0] if single else model.output)
 
@@ -150,14 +153,35 @@ class _Called(torch.nn.Module):
         return tuple(keras.tree.flatten(self.model(called, training=False)))
 
 
-def without_conversions(graph):
-    """A graph without assertions and without conversions to the dtype and device that a tensor already has; changed in place."""
+def simplified(module, arguments):
+    """The graph of a module, changed in place, without what takes time in every call and changes no output.
+
+    That is assertions, conversions to the dtype and device that a tensor has, results that nothing uses, such as copies of inputs
+    on the host, and copies of numbers in the code to the device. A copy between host and GPU would wait for all batches before it.
+
+    Args:
+        module: an exported `GraphModule`.
+        arguments: the tensors for its first placeholders.
+    """
+    graph, numbers = module.graph, {}
+    given = dict(zip(graph.nodes, arguments, strict=False))
     for node in list(graph.nodes):
-        if node.op == "call_function" and node.target == torch.ops.aten._assert_tensor_metadata.default:
+        packet = getattr(node.target, "overloadpacket", None)
+        if packet is torch.ops.aten._assert_tensor_metadata:
             graph.erase_node(node)
-        elif node.op == "call_function" and getattr(node.target, "overloadpacket", None) is torch.ops.aten.to and _is_same(node):
+        elif packet is torch.ops.aten.to and _is_same(node):
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
+        elif packet is torch.ops.aten.lift_fresh_copy:
+            numbers[node] = given[node.args[0]]
+        elif packet in ON_THE_WAY and node.all_input_nodes[0] in numbers and len(node.all_input_nodes) == 1:
+            numbers[node] = node.target(numbers[node.args[0]], *node.args[1:], **node.kwargs)
+    for i, (node, number) in reversed(list(enumerate(numbers.items()))):
+        module.register_buffer(f"number_{i}", number)
+        with graph.inserting_before(node):
+            node.replace_all_uses_with(graph.get_attr(f"number_{i}"))
+        graph.erase_node(node)
+    graph.eliminate_dead_code()
     for node in graph.nodes:
         node.meta = {}  # fake tensors and lines of code
     return graph

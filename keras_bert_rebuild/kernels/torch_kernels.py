@@ -21,7 +21,7 @@ def attention_with_dropout(query, key, value, mask, causal, dropout, seed):
 
     Args:
         query, key, value, mask, causal, dropout: see `operations.attention`.
-        seed: ignored, since it is not one of the user's.
+        seed: not drawn from, since it is not one of the user's; to draw, the host would copy numbers to the GPU, and wait for it.
     """
     # Finite, so that a query without visible keys gives finite numbers, as in the plain form.
     masked = torch.finfo(query.dtype).min / 2

@@ -53,6 +53,6 @@ class Masked(keras.layers.Layer):
 
     @staticmethod
     def _merge(inputs, mask):
-        chosen = ops.not_equal(inputs[1], 0)
+        chosen = inputs[1] != 0
         prediction_mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         return chosen if prediction_mask is None else ops.logical_and(chosen, prediction_mask)

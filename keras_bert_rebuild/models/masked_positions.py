@@ -19,7 +19,7 @@ def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
     Returns:
         `(batch, length)`, true at labels.
     """
-    return ops.logical_and(ops.not_equal(masked, 0), ops.not_equal(given, padding))
+    return ops.logical_and(masked != 0, given != padding)
 
 
 def put_at_positions(values: Any, labelled: Any, positions: Any, new: Any) -> Any:

@@ -205,7 +205,7 @@ def test_the_steps_of_adam_are_those_of_the_plain_form(clip, rng, plain):
         return [ops.convert_to_numpy(variable) for variable in variables]
 
     for one, other in zip(weights(), plain(weights), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol=5e-7, atol=1e-6)  # three steps, each rounds a weight of up to 4.8 twice
 
 
 def test_a_quantized_layer_uses_its_own_product(rng):

@@ -209,5 +209,23 @@ def test_a_graph_has_no_conversions_and_no_assertions(graphs):
         answers(model, rows(model, (2, 7)))
     names = [str(node.target) for node in graphs[0]._function.graph.nodes if node.op == "call_function"]
     assert "aten.layer_norm.default" in names
-    assert not [name for name in names if "assert" in name]
+    assert not [name for name in names if "assert" in name or "lift" in name]
     assert sum(name.startswith("aten.to") for name in names) <= 2  # of the mask
+
+
+def test_a_graph_computes_nothing_without_a_use_and_copies_no_number(graphs):
+    import torch
+
+    class Doubled(keras.layers.Layer):
+        def call(self, inputs):
+            inputs.to("meta")  # another device, as inputs that are checked on the host are moved there from a GPU
+            return inputs * torch.tensor(2.0).to(inputs.device, inputs.dtype)
+
+    inputs = keras.Input((3,), dtype="float16")
+    model = keras.Model(inputs, Doubled(dtype="float16")(inputs))
+    for _ in range(3):
+        np.testing.assert_array_equal(answers(model, np.ones((2, 3), "float16"))[0], np.full((2, 3), 2, "float16"))
+    (graph,) = graphs
+    assert [str(node.target) for node in graph._function.graph.nodes if node.op == "call_function"] == ["aten.mul.Tensor"]
+    (number,) = graph._function.buffers()
+    assert number.dtype == torch.float16

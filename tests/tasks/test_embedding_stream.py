@@ -74,6 +74,7 @@ def test_blocks_of_documents_are_padded_to_the_lengths_of_the_first(rng, monkeyp
 
 def test_the_tokens_of_a_batch_follow_the_device_unless_they_are_given(monkeypatch, shapes):
     texts, model = ["the cat sat"] * 5000, small_encoder(())
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: False)
     assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 64
     monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
     assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 512

@@ -16,8 +16,9 @@ from keras_bert_rebuild.tasks.task import Task
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """As on JAX."""
+    """As on JAX and a processor."""
     monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: True)
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: False)
 
 
 @pytest.fixture

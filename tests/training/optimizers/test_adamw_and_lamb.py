@@ -28,7 +28,8 @@ def test_large_and_small_arrays_take_the_steps_of_numpy(rng, norm):
     assert optimizer.global_clipnorm == norm
     expected, _ = train(weights, gradients, lambda done: 0.01, weight_decay=0.3, clip=norm)
     for variable in variables:
-        np.testing.assert_allclose(value(variable), expected[variable.path], rtol=0, atol=1e-6)
+        # Five steps, each of which rounds a weight of up to 4.6 twice, to 2.4e-7.
+        np.testing.assert_allclose(value(variable), expected[variable.path], rtol=5e-7, atol=1e-6)
 
 
 def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping():
