@@ -32,6 +32,7 @@ BACKENDS = {
     "kernels.tensorflow_dropout": "tensorflow",
     "kernels.tensorflow_gradients": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",
+    "kernels.tensorflow_norm": "tensorflow",
     "kernels.tensorflow_pipelines": "tensorflow",
     "kernels.torch_adam": "torch",
     "kernels.torch_gradients": "torch",

@@ -151,9 +151,9 @@ TABLE = (
     Kernel(
         "layer_normalization",
         "tensorflow",
-        "tensorflow_kernels.normalize",
+        "tensorflow_norm.normalize",
         "XLA computes in one pass over memory what the graph computes operation by operation",
-        STEP,
+        ON_PROCESSORS,
     ),
     Kernel(
         "layer_normalization",

@@ -52,16 +52,6 @@ def compiled(function):
     return kernel
 
 
-def normalize(x, gamma, beta, axis, epsilon):
-    """`kernels.layer_normalization` in one kernel forward and one backward."""
-    return _norm_kernel(axis, epsilon)(x, gamma, beta)
-
-
-@functools.cache
-def _norm_kernel(axis, epsilon):
-    return compiled(lambda x, gamma, beta: ops.layer_normalization(x, gamma, beta, axis, epsilon))
-
-
 def product_of_rows(dense, x, call):
     """The output of a `Dense` for `(..., width)`, computed as a product of rows, by `call` unless that needs another gradient."""
     rows = ops.reshape(x, (-1, x.shape[-1]))

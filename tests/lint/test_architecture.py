@@ -70,6 +70,7 @@ BACKEND_FILES = {
     "kernels/tensorflow_dropout.py",
     "kernels/tensorflow_gradients.py",
     "kernels/tensorflow_kernels.py",
+    "kernels/tensorflow_norm.py",
     "kernels/tensorflow_pipelines.py",
     "kernels/tensorflow_replicas.py",
     "kernels/torch_asynchronous.py",

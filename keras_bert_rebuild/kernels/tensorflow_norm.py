@@ -1,0 +1,73 @@
+"""TensorFlow: layer normalisation in one kernel forward, and one backward that needs only the inputs.
+
+On a processor XLA sums a row in several steps, each with an array of its own; a product with a column of ones takes half as long.
+"""
+
+import functools
+
+import tensorflow as tf
+from keras import ops
+
+from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla, compiled, widened
+
+
+def normalize(x, gamma, beta, axis, epsilon):
+    """gamma · (x − mean) / √(variance + epsilon) + beta, with moments in float32.
+
+    Args:
+        x, gamma, beta, axis, epsilon: see `operations.layer_normalization`.
+
+    Returns:
+        The shape and dtype of `x`.
+    """
+    last = axis in (-1, (-1,), x.shape.rank - 1, (x.shape.rank - 1,))
+    return (_by_products(epsilon) if last and _is_on_processor() else _by_xla(axis, epsilon))(x, gamma, beta)
+
+
+def _is_on_processor():
+    """Whether there are processors alone; accelerators multiply numbers of float32 with fewer digits."""
+    return {device.device_type for device in tf.config.list_logical_devices()} == {"CPU"}
+
+
+@functools.cache
+def _by_xla(axis, epsilon):
+    return compiled(lambda x, gamma, beta: ops.layer_normalization(x, gamma, beta, axis, epsilon))
+
+
+@functools.cache
+def _by_products(epsilon):
+    """The same over the last axis, with products in place of sums."""
+
+    @compile_by_xla
+    def forward(x, gamma, beta):
+        centered, inverse = _moments(widened(x), epsilon)
+        return tf.cast(centered * inverse * widened(gamma) + widened(beta), x.dtype)
+
+    @compile_by_xla
+    def backward(upstream, x, gamma, beta):
+        centered, inverse = _moments(widened(x), epsilon)
+        normal, upstream = centered * inverse, widened(upstream)
+        weighted = upstream * widened(gamma)
+        of_x = (weighted - _row_means(weighted) - normal * _row_means(weighted * normal)) * inverse
+        rows = range(x.shape.rank - 1)
+        of_gamma, of_beta = (tf.reduce_sum(values, rows) for values in (upstream * normal, upstream))
+        return tf.cast(of_x, x.dtype), tf.cast(of_gamma, gamma.dtype), tf.cast(of_beta, beta.dtype)
+
+    @tf.custom_gradient
+    def kernel(x, gamma, beta):
+        return forward(x, gamma, beta), lambda upstream: backward(upstream, x, gamma, beta)
+
+    return kernel
+
+
+def _moments(x, epsilon):
+    """x − mean and 1 / √(variance + epsilon), of each row."""
+    centered = x - _row_means(x)
+    return centered, tf.math.rsqrt(_row_means(tf.square(centered)) + epsilon)
+
+
+def _row_means(x):
+    """The means over the last axis, which is kept."""
+    width = x.shape[-1]
+    sums = tf.matmul(tf.reshape(x, (-1, width)), tf.ones((width, 1), x.dtype))
+    return tf.reshape(sums, (*tf.unstack(tf.shape(x))[:-1], 1)) / width
