@@ -113,7 +113,11 @@ class Graph:
         self._sizes = [[size if isinstance(size, int) else str(size) for size in shape] for shape in inputs]
         uppers = {str(symbol): allowed.upper for symbol, allowed in program.range_constraints.items()}
         self._most = {symbol: int(upper) if upper.is_Integer else math.inf for symbol, upper in uppers.items()}
-        self._function = torch.fx.GraphModule(program.graph_module, simplified(program.graph_module, self._arguments))
+        graph = simplified(program.graph_module, self._arguments)
+        owners = {variable.value.data_ptr(): variable.value for variable in model.variables}
+        weights = [owners.get(tensor.data_ptr()) for tensor in self._arguments]
+        self._conversions, self._converted = with_converted_weights(graph, weights), (None, ())
+        self._function = torch.fx.GraphModule(program.graph_module, graph)
         single = isinstance(model.output, (list, tuple)) and len(model.output) == 1
         self._outputs = keras.tree.map_structure(lambda _: None, model.output[0] if single else model.output)
 
@@ -138,7 +142,16 @@ class Graph:
         """The outputs, in the structure of the model's."""
         # Not by Keras, which would move them to the device of its scope.
         tensors = (torch.as_tensor(each, dtype=dtype, device=self.device) for each, dtype in zip(arrays, self._dtypes, strict=True))
-        return keras.tree.pack_sequence_as(self._outputs, list(self._function(*self._arguments, *tensors)))
+        return keras.tree.pack_sequence_as(self._outputs, list(self._function(*self._arguments, *self._weights(), *tensors)))
+
+    def _weights(self):
+        """The weights in the dtype that they are multiplied in, converted again only if one of them has changed."""
+        versions, weights = self._converted
+        now = [weight._version for weight, _ in self._conversions]  # torch counts what changes a tensor in place
+        if now != versions:
+            weights = [weight.to(dtype) for weight, dtype in self._conversions]
+            self._converted = now, weights
+        return weights
 
 
 class _Called(torch.nn.Module):
@@ -185,6 +198,30 @@ def simplified(module, arguments):
     for node in graph.nodes:
         node.meta = {}  # fake tensors and lines of code
     return graph
+
+
+def with_converted_weights(graph, weights):
+    """Let a graph, changed in place, take weights in the dtypes that it converts them to, after its other arguments.
+
+    Args:
+        graph: the graph.
+        weights: the weights that its first placeholders stand for, None where it is no weight.
+
+    Returns:
+        Weights and their dtypes.
+    """
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    # Integers are of quantised layers, whose point is that no larger copy exists.
+    floats = {node: of for node, of in zip(placeholders, weights, strict=False) if of is not None and of.is_floating_point()}
+    taken = {}
+    for node in list(graph.nodes):
+        if node.target == torch.ops.aten.to.dtype and len(node.args) == 2 and node.args[0] in floats:
+            if node.args not in taken:
+                with graph.inserting_before(placeholders[len(weights)]):
+                    taken[node.args] = graph.placeholder(f"converted_{len(taken)}")
+            node.replace_all_uses_with(taken[node.args])
+            graph.erase_node(node)
+    return [(floats[node], dtype) for node, dtype in taken]
 
 
 def _is_same(node):

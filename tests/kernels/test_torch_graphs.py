@@ -84,17 +84,37 @@ def test_a_model_is_traced_once_after_its_first_calls(graphs):
     assert [graph.calls for graph in graphs] == [4]
 
 
-def test_a_graph_follows_the_weights(graphs):
+@pytest.mark.parametrize(("policy", "tolerance"), [("float32", 1e-6), ("mixed_bfloat16", 0)])
+def test_a_graph_follows_the_weights(graphs, policy, tolerance):
+    keras.config.set_dtype_policy(policy)
     model = small_encoder(())
     inputs = rows(model, (2, 7))
     for _ in range(2):
         before = answers(model, inputs)[0]
-    kernel = next(variable for variable in model.weights if variable.path.endswith("query/kernel"))
-    kernel.assign(-kernel)
-    after = answers(model, inputs)[0]
-    assert np.abs(after - before).max() > 1e-3
-    np.testing.assert_allclose(after, of_layers(model, inputs)[0], rtol=0, atol=1e-6)
-    assert [graph.calls for graph in graphs] == [3]
+    for name in ("query/kernel", "intermediate/bias"):
+        weight = next(variable for variable in model.weights if variable.path.endswith(name))
+        weight.assign(1 - weight)
+        after = answers(model, inputs)[0]
+        assert np.abs(after - before).max() > 1e-3
+        np.testing.assert_allclose(after.astype("float32"), of_layers(model, inputs)[0].astype("float32"), rtol=0, atol=tolerance)
+        before = after
+    assert [graph.calls for graph in graphs] == [4]
+
+
+def test_a_graph_in_half_precision_converts_weights_once(graphs):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    model = small_encoder(())
+    inputs = rows(model, (2, 7))
+    for _ in range(3):
+        answers(model, inputs)
+    (graph,) = graphs
+    nodes = graph._function.graph.nodes
+    given = [node for node in nodes if node.op == "placeholder"]
+    converted = [node for node in nodes if str(node.target).startswith("aten.to") and node.args[0] in given]
+    assert len(graph._conversions) > 10
+    assert len(converted) <= 1  # the mask
+    weights = graph._weights()
+    assert all(one is other for one, other in zip(weights, graph._weights(), strict=True))
 
 
 def test_variables_that_are_added_have_a_graph_of_their_own(graphs):
