@@ -11,6 +11,7 @@ import weakref
 
 import keras
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from keras_bert_rebuild.kernels.interventions import running_interventions
 
@@ -29,8 +30,18 @@ UNTRACEABLE = (RuntimeError, ValueError, TypeError, AttributeError, LookupError,
 # What happens to a copied number before its first use.
 ON_THE_WAY = (torch.ops.aten.to, torch.ops.aten.detach_)
 
+# The steps of all of torch's optimizers.
+_STEPS = [0]
+
 _PREDICTIONS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 _TRACING = threading.Lock()  # `torch.export` changes global state
+
+
+def _count_step(*arguments):
+    _STEPS[0] += 1
+
+
+register_optimizer_step_post_hook(_count_step)
 
 
 def graph_for(model, inputs, variables=None):
@@ -114,7 +125,8 @@ class Graph:
         uppers = {str(symbol): allowed.upper for symbol, allowed in program.range_constraints.items()}
         self._most = {symbol: int(upper) if upper.is_Integer else math.inf for symbol, upper in uppers.items()}
         graph = simplified(program.graph_module, self._arguments)
-        owners = {variable.value.data_ptr(): variable.value for variable in model.variables}
+        counted = (variable.value for variable in model.variables if not variable.value.is_inference())
+        owners = {value.data_ptr(): value for value in counted}
         weights = [owners.get(tensor.data_ptr()) for tensor in self._arguments]
         self._conversions, self._converted = with_converted_weights(graph, weights), (None, ())
         self._function = torch.fx.GraphModule(program.graph_module, graph)
@@ -145,10 +157,11 @@ class Graph:
         return keras.tree.pack_sequence_as(self._outputs, list(self._function(*self._arguments, *self._weights(), *tensors)))
 
     def _weights(self):
-        """The weights in the dtype that they are multiplied in, converted again only if one of them has changed."""
-        versions, weights = self._converted
-        now = [weight._version for weight, _ in self._conversions]  # torch counts what changes a tensor in place
-        if now != versions:
+        """The weights in the dtype that they are multiplied in, converted again only if one of them may have changed."""
+        state, weights = self._converted
+        # torch counts what changes a tensor in place, but not the steps of its fused optimizers.
+        now = [_STEPS[0], *(weight._version for weight, _ in self._conversions)]
+        if now != state:
             weights = [weight.to(dtype) for weight, dtype in self._conversions]
             self._converted = now, weights
         return weights

@@ -15,6 +15,7 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.families import modernbert, xlnet
 from keras_bert_rebuild.kernels import asynchronous
 from keras_bert_rebuild.kernels.interventions import intervening
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "torch", reason="a file of the torch backend")
 
@@ -98,6 +99,28 @@ def test_a_graph_follows_the_weights(graphs, policy, tolerance):
         assert np.abs(after - before).max() > 1e-3
         np.testing.assert_allclose(after.astype("float32"), of_layers(model, inputs)[0].astype("float32"), rtol=0, atol=tolerance)
         before = after
+    assert [graph.calls for graph in graphs] == [4]
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["our AdamW", "torch's fused AdamW"])
+def test_a_graph_in_half_precision_follows_training(graphs, fused):
+    import torch
+
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    model = small_encoder(())
+    inputs = rows(model, (2, 7))
+    for _ in range(3):
+        before = answers(model, inputs)[0]
+    if fused:
+        optimizer = torch.optim.AdamW(model.parameters(), 0.1, fused=True)
+        model(inputs, training=True).float().square().sum().backward()
+        optimizer.step()
+    else:
+        model.compile(AdamW(0.1, weight_decay=0.0), loss="mse")
+        model.train_on_batch(inputs, np.zeros((2, 7, 16), "float32"))
+    after = answers(model, inputs)[0]
+    assert np.abs(after - before).max() > 0.1
+    np.testing.assert_array_equal(after, of_layers(model, inputs)[0])
     assert [graph.calls for graph in graphs] == [4]
 
 
