@@ -25,6 +25,7 @@ def processor(request, monkeypatch):
     from keras_bert_rebuild.kernels import tensorflow_norm
 
     monkeypatch.setattr(tensorflow_norm, "_is_on_processor", lambda: request.param)
+    monkeypatch.setattr(tensorflow_norm, "WIDE", 1)
 
 
 @pytest.mark.usefixtures("processor")
