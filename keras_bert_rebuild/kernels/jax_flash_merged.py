@@ -118,7 +118,8 @@ def _backward(settings, retained, upstream):
         return launched(kernel, settings, (length // size, heads, batch), inputs, output, merged, aliases)
 
     of_merged = call(query_kernel, False, _part(QUERY, size, width))(*arrays, block_bounds(of_queries, of_keys, size, size))
-    both = pallas.BlockSpec((None, size, 2, None, width), lambda i, head, example: (example, i, 0, head, 0))
+    # All three parts, of which it writes two: 3 is no multiple of 2, so an interpreter would fill blocks of two up.
+    both = pallas.BlockSpec((None, size, 3, None, width), lambda i, head, example: (example, i, 0, head, 0))
     anywhere = (pallas.BlockSpec(memory_space=pallas.ANY),)
     of_merged = call(merged_key_kernel, True, both, anywhere, {len(arrays) + 1: 0})(
         *arrays, block_bounds(of_keys, of_queries, size, size), of_merged

@@ -59,7 +59,7 @@ def graph_for(model, inputs, variables=None):
     if running_interventions() or isinstance(inputs, dict) or any(array is None for array in arrays):
         return None
     variables = model.variables if variables is None else variables
-    device = variables[0].value.device if variables else torch.device("cpu")
+    device = (variables[0].value if variables else keras.ops.zeros(())).device
     if torch.is_autocast_enabled(device.type):
         return None
     graph = _PREDICTIONS.setdefault(model, _Prediction()).graph(model, arrays, [device, *map(id, variables)])

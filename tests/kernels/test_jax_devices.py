@@ -2,6 +2,7 @@
 
 import keras
 import pytest
+from helpers.pretended_device import PROCESSOR, pretend
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 
@@ -9,6 +10,7 @@ pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file 
 def test_a_gpu_that_is_only_compiled_for_has_the_kernels_of_its_generation_without_a_trial(monkeypatch):
     from keras_bert_rebuild.kernels import jax_devices, jax_trials
 
+    pretend(monkeypatch, PROCESSOR)
     monkeypatch.setattr(jax_trials, "_fault", lambda *_: pytest.fail("a trial cannot run"))
     query = keras.KerasTensor((2, 16, 2, 32), "bfloat16")
 

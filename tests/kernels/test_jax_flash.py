@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 from helpers.other_process import finish, start
+from helpers.pretended_device import PROCESSOR, gpu, pretend
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 
@@ -195,24 +196,17 @@ def lowers_to_triton():
     """Skip a test if this JAX needs its plugin for CUDA to lower to Triton."""
     import jax
 
-    if tuple(map(int, jax.__version__.split(".")[:3])) > (0, 10, 2) and not find_spec("jax_cuda12_plugin"):
+    plugins = map(find_spec, ("jax_cuda12_plugin", "jax_cuda13_plugin"))
+    if tuple(map(int, jax.__version__.split(".")[:3])) > (0, 10, 2) and not any(plugins):
         pytest.skip("this JAX compiles Triton while it lowers, in its plugin for CUDA")
 
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
     """The processor is a GPU in the eyes of the condition, and interprets the kernel."""
-    import jax
-
     from keras_bert_rebuild.kernels import jax_flash, jax_trials
 
-    class Gpu:
-        compute_capability = "9.0"
-
-        class client:  # noqa: N801  as JAX has it
-            platform_version = "cuda 12090"
-
-    monkeypatch.setattr(jax, "local_devices", lambda *arguments, **options: [Gpu()])
+    pretend(monkeypatch, gpu())
     monkeypatch.setattr(jax_flash, "attention_with_dropout", functools.partial(jax_flash.attention_with_dropout, interpret=True))
     jax_trials.flash_is_right.cache_clear()
     yield monkeypatch
@@ -235,7 +229,7 @@ def dropped(rng, mask=PACKED, causal=False):
 def test_a_gpu_has_it_at_the_seam_once_a_trial_has_passed_with_the_numbers_of_the_plain_form(on_a_gpu):
     form, outputs = dropped(np.random.default_rng(1))
     assert form == "jax_flash"
-    on_a_gpu.undo()
+    pretend(on_a_gpu, PROCESSOR)
     plain_form, expected = dropped(np.random.default_rng(1))
     assert plain_form == "jax_dropout"
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
+from helpers.pretended_device import PROCESSOR, pretend
 from kernels.test_jax_flash import PACKED, PADDED, SEED, TRITON_CALL, lowers_to_triton, training_step_for_cuda
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
@@ -140,6 +141,7 @@ def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_th
     from keras_bert_rebuild.kernels import jax_flash_merged
     from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
+    pretend(monkeypatch, PROCESSOR)
     inputs, mask = keras.ops.convert_to_tensor(rng.standard_normal((2, 70, 32)), "float32"), keras.ops.convert_to_tensor(PACKED)
     plain, used = MultiHeadSelfAttention(2, attention_dropout=0.1), []
     plain.build(inputs.shape)

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from helpers.other_process import finish, start
+from helpers.pretended_device import PROCESSOR, gpu, pretend
 from kernels.test_jax_flash import lowers_to_triton
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
@@ -66,9 +67,9 @@ def test_what_it_does_not_take_has_the_plain_form(monkeypatch):
 
     monkeypatch.setattr(jax_norm, "normalize", functools.partial(jax_norm.normalize, interpret=True))
     jax_trials.norm_is_right.cache_clear()
-    assert not chosen((2, 6, 64))  # a processor
-    gpu = type("Gpu", (), {"compute_capability": "8.0", "client": type("Client", (), {"platform_version": "cuda 12090"})})
-    monkeypatch.setattr(jax, "local_devices", lambda: [gpu])
+    pretend(monkeypatch, PROCESSOR)
+    assert not chosen((2, 6, 64))
+    pretend(monkeypatch, gpu("8.0"))
     assert chosen((2, 6, 64))
     assert chosen((2, 6, 768), axis=(2,))
     assert not chosen((2, 6, 64), axis=1)
@@ -78,7 +79,7 @@ def test_what_it_does_not_take_has_the_plain_form(monkeypatch):
     monkeypatch.setattr(jax, "device_count", lambda: 2)
     assert not chosen((2, 6, 64))
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    monkeypatch.setattr(gpu, "compute_capability", "7.0")
+    pretend(monkeypatch, gpu("7.0"))
     assert not chosen((2, 6, 64))
     jax_trials.norm_is_right.cache_clear()
 

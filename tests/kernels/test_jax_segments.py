@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from helpers.pretended_device import PROCESSOR, pretend
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 
@@ -86,6 +87,7 @@ def test_a_processor_has_neither_and_short_texts_are_not_padded(monkeypatch):
     from keras_bert_rebuild.kernels import jax_segments, jax_trials
 
     query = np.zeros((1, LENGTH, 2, 64), "float32")
+    pretend(monkeypatch, PROCESSOR)
     assert not jax_segments.has_splash(query)
     assert not jax_trials.has_flash(query, 0.1)
 

@@ -211,13 +211,14 @@ def test_interventions_and_autocast_call_the_layers(graphs):
         answers(model, inputs)
     with intervening():
         answers(model, inputs)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    device = keras.ops.zeros(()).device.type
+    with torch.autocast(device, dtype=torch.bfloat16):
         answers(model, inputs)
     model.run_eagerly = True
     answers(model, inputs)
     assert [graph.calls for graph in graphs] == [2]
     other = small_encoder(())
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(device, dtype=torch.bfloat16):
         for _ in range(3):
             answers(other, inputs)
     assert len(graphs) == 1

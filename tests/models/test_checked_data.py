@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from helpers.recording_model import Numbered, OwnDataset, numbered, recording_model
 
+from keras_bert_rebuild.kernels import traits
+
 SECONDS = 60  # then a waiting test fails
 
 
@@ -112,7 +114,8 @@ def test_as_many_batches_are_made_ahead_as_the_queue_holds():
     seen(Noted(40, workers=3, max_queue_size=4), callbacks=[Look()], shuffle=False)
     assert waited == [True]
     if keras.backend.backend() != "tensorflow":  # tf.data holds some more, as many as it chooses
-        assert max(most) == 4
+        of_keras = keras.backend.backend() == "jax" and traits.runs_on_accelerator()  # on its way to the device
+        assert max(most) == 4 + of_keras
 
 
 @pytest.mark.parametrize("workers", [0, 3])

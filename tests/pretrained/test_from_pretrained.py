@@ -297,4 +297,4 @@ def test_a_checkpoint_loads_inside_a_model_that_trains(folder):
     chosen = np.zeros_like(IDS)
     chosen[:, 1] = 1
     losses = model.fit([IDS, IDS * 0, chosen], IDS[..., None], epochs=15, verbose=0).history["loss"]
-    assert losses[-1] < losses[0] / 2
+    assert np.median(losses[-5:]) < losses[0] / 2  # of several, since dropout in blocks of 12 numbers can make one large
