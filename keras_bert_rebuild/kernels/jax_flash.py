@@ -93,6 +93,8 @@ def _attend(settings, query, key, value, of_queries, of_keys, first, second):
     return _forward(settings, query, key, value, of_queries, of_keys, first, second)[0]
 
 
+# A function of its own, here and below, so that a step translates each kernel to Triton once and not for every block.
+@functools.partial(jax.jit, static_argnums=0)
 def _forward(settings, query, key, value, of_queries, of_keys, first, second):
     batch, length, heads, width = query.shape
     block, whole = parts_of(settings.blocks.queries, width), parts_of(key.shape[1], width, whole=True)
@@ -108,6 +110,7 @@ def _forward(settings, query, key, value, of_queries, of_keys, first, second):
     return outputs, (*arrays, outputs, log_sums)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _backward(settings, retained, upstream):
     query, key, value, of_queries, of_keys, first, second, outputs, log_sums = retained
     batch, length, heads, width = query.shape

@@ -77,6 +77,8 @@ def _attend(settings, merged, of_queries, of_keys, first, second):
     return _forward(settings, merged, of_queries, of_keys, first, second)[0]
 
 
+# As in `jax_flash.py`, translated once for all blocks.
+@functools.partial(jax.jit, static_argnums=0)
 def _forward(settings, merged, of_queries, of_keys, first, second):
     batch, length, _, heads, width = merged.shape
     size = settings.blocks.queries
@@ -98,6 +100,7 @@ def _forward(settings, merged, of_queries, of_keys, first, second):
     return outputs, (merged, of_queries, of_keys, first, second, outputs, log_sums)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _backward(settings, retained, upstream):
     """As in `jax_flash.py`; the second kernel writes into the array of the first."""
     merged, of_queries, of_keys, first, second, outputs, log_sums = retained

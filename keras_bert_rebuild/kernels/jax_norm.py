@@ -57,6 +57,8 @@ def _normalize(settings, x, gamma, beta):
     return _forward(settings, x, gamma, beta)[0]
 
 
+# As in `jax_flash.py`, translated once for all layers.
+@functools.partial(jax.jit, static_argnums=0)
 def _forward(settings, x, gamma, beta):
     count, width = x.shape
     of_rows = pallas.BlockSpec((settings.rows,), lambda i: (i,))
@@ -75,6 +77,7 @@ def _forward(settings, x, gamma, beta):
     return outputs, (x, gamma, beta, mean, inverse)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def _backward(settings, retained, upstream):
     x, gamma, beta, mean, inverse = retained
     count, width = x.shape

@@ -165,11 +165,23 @@ def test_a_training_step_on_packed_rows_has_three_kernels_a_block_and_no_scores(
 
     monkeypatch.setattr(jax_trials, "has_flash", lambda query, dropout: True)
     program = training_step_for_cuda(remat)
-    assert len(re.findall(TRITON_CALL, program)) == kernels
+    assert launches(program) == kernels
+    assert len(re.findall(TRITON_CALL, program)) == 3 + remat  # however many blocks there are: each is translated once
     assert "2x2x48x48" not in program
 
 
-TRITON_CALL = r"@(?:__gpu\$xla\.gpu\.triton|triton_kernel_call_ffi)"
+TRITON_CALL = r"@(?:__gpu\$xla\.gpu\.triton|triton_kernel_call_ffi)\("
+
+
+def launches(program):
+    """How often a lowered program calls Triton's kernels, in its functions and the functions that they call."""
+    bodies = dict(re.findall(r"func\.func \w+ @(\w+)(.*?)(?=func\.func|\Z)", program, re.DOTALL))
+
+    def count(name):
+        called = re.findall(r"\bcall @(\w+)\(", bodies[name])
+        return len(re.findall(TRITON_CALL, bodies[name])) + sum(map(count, called))
+
+    return count("main")
 
 
 def training_step_for_cuda(remat):
