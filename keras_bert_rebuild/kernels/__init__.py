@@ -1,10 +1,7 @@
 """One interface to backend kernels: operations that layers and optimizers call by name."""
 
 from keras_bert_rebuild.kernels.operations import (
-    Unclipped,
     activated_dense,
-    adam_step,
-    adam_steps,
     add_bias,
     attention,
     attention_of_inputs,
@@ -15,12 +12,14 @@ from keras_bert_rebuild.kernels.operations import (
     in_one_kernel,
     layer_normalization,
     mean_over_replicas,
+    of_tokens,
     replica_count,
     similarities,
     sum_over_replicas,
-    unclipped,
     windowed_attention,
 )
+from keras_bert_rebuild.kernels.optimizer_operations import Unclipped, adam_step, adam_steps, unclipped
+from keras_bert_rebuild.kernels.real_tokens import padding_is_unread
 from keras_bert_rebuild.kernels.sequences import (
     begins_of_sequences,
     both_masks,
@@ -48,6 +47,8 @@ __all__ = [
     "in_one_kernel",
     "layer_normalization",
     "mean_over_replicas",
+    "of_tokens",
+    "padding_is_unread",
     "positions_in_sequences",
     "replica_count",
     "similarities",

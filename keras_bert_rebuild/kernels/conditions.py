@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_bert_rebuild.kernels.real_tokens import is_padding_unread
 from keras_bert_rebuild.kernels.sequences import has_sequences
 from keras_bert_rebuild.kernels.traits import is_half
 
@@ -72,6 +73,15 @@ def drops_probabilities(query, mask, causal, dropout, seeds=None):
 def attends_on_processor(query, mask, causal, dropout, seeds=None):
     """Without dropout, in bfloat16 on a processor."""
     return not dropout and not causal and multiplies_on_processor(keras.backend.standardize_dtype(query.dtype))
+
+
+# Tokens with fewer numbers cost too little for the time that TensorFlow takes to compile another number of rows.
+WIDE = 512
+
+
+def skips_padding(x, mask):
+    """In a step that reads nothing at padding, on a processor: rows with padding, of wide tokens."""
+    return is_padding_unread() and mask is not None and len(mask.shape) == 2 and not has_sequences(mask) and x.shape[-1] >= WIDE
 
 
 # Texts of at most this many windows are compared as a whole.

@@ -1,4 +1,4 @@
-"""Operations of layers and optimizers that have kernels, each with its plain form in `keras.ops`.
+"""Operations of layers that have kernels, each with its plain form in `keras.ops`.
 
 The plain form defines the operation. If `table.py` has a kernel for the running backend whose condition holds, the kernel runs
 instead, with the same values and gradients. Callers do not depend on the backend.
@@ -7,7 +7,7 @@ instead, with the same values and gradients. Callers do not depend on the backen
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
@@ -178,6 +178,18 @@ def dense(layer: Any, x: Any, call: Callable[[Any], Any] | None = None) -> Any:
     return call(x) if kernel is None else kernel(layer, x, call)
 
 
+def of_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
+    """function(x), of each token by itself; zeros are possible at padding in a step that reads nothing there.
+
+    Args:
+        function: a function of `(..., width)` with results of the same shape.
+        x: `(batch, length, width)`.
+        mask: `(batch, length)`, or None; see `attention`.
+    """
+    kernel = choose("of_tokens", x, mask)
+    return function(x) if kernel is None else kernel(function, x, mask)
+
+
 def similarities(features: Any, table: Any) -> Any:
     """The dot product of every vector with every row of a table of embeddings, float32.
 
@@ -218,45 +230,6 @@ def activated_dense(activation: Callable[[Any], Any], layer: Any, x: Any, dtype:
         return dense(layer, in_one_kernel(activation)(x))
     # The kernel, and the bias if there is one.
     return kernel(activation, x, *(ops.cast(weight, dtype) for weight in layer.weights))
-
-
-class Unclipped(NamedTuple):
-    """A gradient that is not clipped yet, and the factor that the step multiplies it by."""
-
-    gradient: Any
-    factor: Any
-
-
-def unclipped(gradients: list[Any], norm: float) -> list[Unclipped] | None:
-    """Gradients for `adam_step`, which clips their global norm; None if they must be clipped before the step.
-
-    Args:
-        gradients: tensors.
-        norm: the maximum global norm, above 0.
-    """
-    kernel = choose("clip_factor")
-    factor = None if kernel is None else kernel(gradients, norm)
-    return None if factor is None else [Unclipped(gradient, factor) for gradient in gradients]
-
-
-def adam_step(weight: Any, momentum: Any, averages: bool) -> Callable[..., None] | None:
-    """The kernel of Adam's step with decoupled weight decay, `tensorflow_adam.apply_adam`; None if the plain step must run.
-
-    Args:
-        weight, momentum: variables of the model and of the optimizer.
-        averages: whether the optimizer also averages the weights.
-    """
-    return choose("adam_step", weight.dtype, momentum.dtype, averages)
-
-
-def adam_steps(weights: Sequence[Any], momentums: Sequence[Any], averages: bool) -> Callable[..., None] | None:
-    """The kernel of such steps of many variables at once, `torch_adam.apply_adam`; None if there is none.
-
-    Args:
-        weights, momentums: variables of the model and of the optimizer.
-        averages: whether the optimizer also averages the weights.
-    """
-    return choose("adam_steps", weights, momentums, averages)
 
 
 def replica_count() -> int:

@@ -37,7 +37,7 @@ class FeedForward(CompositeLayer):
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
-    Mask: passed on unchanged.
+    Mask: passed on unchanged. In the training steps of a pretraining model, outputs at padding may be zeros.
 
     Reference: Vaswani et al., 2017, section 3.3 (https://arxiv.org/abs/1706.03762); Shazeer, 2020, section 2, for the gate
     (https://arxiv.org/abs/2002.05202).
@@ -78,7 +78,13 @@ class FeedForward(CompositeLayer):
             self.dropout = Dropout(self.dropout_rate, dtype=self.dtype_policy, name="dropout")
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs, training=None, mask=None):
+        # Our own activations, which are functions of single numbers.
+        if training and self.edit is None and self.dropout_rate == 0 and self.activation in ACTIVATIONS.values():
+            return kernels.of_tokens(lambda tokens: self._of_tokens(tokens, training), inputs, mask)
+        return self._of_tokens(inputs, training)
+
+    def _of_tokens(self, inputs, training):
         intermediate = kernels.dense(self.intermediate_dense, inputs)
         # Only our own activations: any other may have variables, for which a kernel has no gradient.
         in_kernels = training and self.activation in ACTIVATIONS.values()

@@ -1,5 +1,6 @@
 """The graph of a pretraining model in the parts that a training step runs, with the model's own layers."""
 
+import contextlib
 import functools
 from typing import Any
 
@@ -155,7 +156,8 @@ class PretrainingGraph:
             mask = real_tokens({layer.name: layer for layer in self.model.layers}, self.named(inputs))
             hidden, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
         else:
-            hidden, *others = self.without_last_layers(inputs, training=training)
+            with kernels.padding_is_unread() if plan.skips_padding and step.kind == TRAIN else contextlib.nullcontext():
+                hidden, *others = self.without_last_layers(inputs, training=training)
         return [at_positions(hidden, positions), *others]  # (B, L, D) → (B, slots, D)
 
     def masked(self, mlm: Any, labelled: Any) -> Any:

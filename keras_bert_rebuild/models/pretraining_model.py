@@ -1,5 +1,6 @@
 """The model class of pretraining, whose losses get logits, at the masked positions only."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from keras import ops
 
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.slots import at_positions, slots_of
+from keras_bert_rebuild.layers import MaskedConv1D
 from keras_bert_rebuild.models.batch_check import CLASSES, check_labels
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN
@@ -18,6 +20,9 @@ from keras_bert_rebuild.models.masked_positions import flat_labels, weights_at
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.rematerialised import blocks_of
 from keras_bert_rebuild.models.step_plan import TEST, TRAIN, StepPlan, by_head, in_order, running_step
+
+# Heads that read labelled tokens or the first one of a sequence.
+TOKEN_HEADS = {"MLM", "NSP", "SOP"}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -68,7 +73,13 @@ class PretrainingModel(BertModel):
         if plan.remat:
             blocks_of(self)  # raises now, not in a step, if the model has no config
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs)
-        self._plan = plan
+        self._plan = dataclasses.replace(plan, skips_padding=self._skips_padding())
+
+    def _skips_padding(self):
+        """Whether steps may leave out padding: a processor takes any number of rows, and only some tokens are read."""
+        only_tokens = type(self) is PretrainingModel and not set(self.output_names) - TOKEN_HEADS
+        mixes_neighbours = any(isinstance(layer, MaskedConv1D) for layer in self.layers)
+        return only_tokens and not mixes_neighbours and not self.jit_compile and not traits.runs_on_accelerator()
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **({"remat": True} if self.remat else {})}

@@ -49,6 +49,9 @@ class StepPlan:
     remat: bool = False
     """Whether a training step recomputes the activations of encoder blocks in the backward pass."""
 
+    skips_padding: bool = False
+    """Whether a training step may leave out what layers compute at padding, since nothing reads it."""
+
     @classmethod
     def of_compiled(cls, heads: Sequence[str], loss: Any, metrics: Sequence[Any] = (), remat: bool = False) -> "StepPlan":
         """The plan for the arguments of `compile`.

@@ -12,7 +12,7 @@ from helpers.gradients import TOLERANCES, value_and_gradients
 from keras import ops
 
 from keras_bert_rebuild import AdamW, kernels
-from keras_bert_rebuild.kernels import operations
+from keras_bert_rebuild.kernels import operations, optimizer_operations
 from keras_bert_rebuild.kernels.choice import _of_backend, choose, switched_off
 from keras_bert_rebuild.kernels.table import TABLE
 from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention
@@ -124,6 +124,7 @@ CASES = {
 # Kernels without values and gradients of their own, and the test that covers them.
 ELSEWHERE = {
     "attention_of_inputs": "kernels/test_jax_flash_merged.py",
+    "of_tokens": "kernels/test_real_tokens.py",
     "clip_factor": "kernels/test_table.py",
     "adam_step": "kernels/test_table.py",
     "adam_steps": "kernels/test_table.py",
@@ -142,7 +143,8 @@ def plain(monkeypatch):
 
     def run(function, *arguments, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(operations, "choose", lambda operation, *arguments: None)
+            for module in (operations, optimizer_operations):
+                patch.setattr(module, "choose", lambda operation, *arguments: None)
             kernels.in_one_kernel.cache_clear()
             answer = function(*arguments, **options)
         kernels.in_one_kernel.cache_clear()
