@@ -82,10 +82,10 @@ MEASURED = (
     _on_h100(64, 512, True, 53.6, packing=True),
     _on_h100(256, 128, False, 47.5, packing=True),
     _on_h100(64, 512, False, 50.0, packing=True),
-    _on_two_cores(8, 128, "float32", 3.322, 209, 0.734),
-    _on_two_cores(8, 128, "mixed_bfloat16", 2.333, 396, 0.734),
-    _on_two_cores(2, 512, "float32", 3.959, 207, 0.709),
-    _on_two_cores(2, 512, "mixed_bfloat16", 2.404, 397, 0.709),
+    _on_two_cores(8, 128, "float32", 3.052, 209, 0.734),
+    _on_two_cores(8, 128, "mixed_bfloat16", 1.723, 404, 0.734),
+    _on_two_cores(2, 512, "float32", 3.294, 207, 0.709),
+    _on_two_cores(2, 512, "mixed_bfloat16", 2.067, 401, 0.709),
 )
 
 # The fraction of the published FLOP/s that a large product reaches, measured on the H100: 840 of 989.5 TFLOP/s.
