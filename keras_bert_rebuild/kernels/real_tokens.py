@@ -43,7 +43,7 @@ def of_real_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
     """
     width, tokens = x.shape[-1], ops.reshape(mask, (-1,))
     rows, places = ops.reshape(x, (-1, width)), ops.shape(tokens)[0]
-    unit = ops.maximum(places // SIZES, 1)
+    unit = ops.maximum(-(-places // SIZES), 1)
     count = ops.minimum(-(-ops.sum(ops.cast(tokens, "int32")) // unit) * unit, places)
     found = ops.concatenate([ops.nonzero(of)[0] for of in (tokens, ops.logical_not(tokens))])[:count]
     found, is_full = ops.cast(found, "int32"), count == places

@@ -79,15 +79,14 @@ class FeedForward(CompositeLayer):
         self.built = True
 
     def call(self, inputs, training=None, mask=None):
-        # Our own activations, which are functions of single numbers.
-        if training and self.edit is None and self.dropout_rate == 0 and self.activation in ACTIVATIONS.values():
-            return kernels.of_tokens(lambda tokens: self._of_tokens(tokens, training), inputs, mask)
-        return self._of_tokens(inputs, training)
-
-    def _of_tokens(self, inputs, training):
-        intermediate = kernels.dense(self.intermediate_dense, inputs)
-        # Only our own activations: any other may have variables, for which a kernel has no gradient.
+        # Only our own activations: any other may have variables, for which a kernel has no gradient, or read other tokens.
         in_kernels = training and self.activation in ACTIVATIONS.values()
+        if in_kernels and self.edit is None and self.dropout_rate == 0:
+            return kernels.of_tokens(lambda tokens: self._of_tokens(tokens, training, in_kernels), inputs, mask)
+        return self._of_tokens(inputs, training, in_kernels)
+
+    def _of_tokens(self, inputs, training, in_kernels):
+        intermediate = kernels.dense(self.intermediate_dense, inputs)
         if self.gated:
             gate = kernels.dense(self.gate_dense, inputs)
             intermediate = (kernels.in_one_kernel(self.activation) if in_kernels else self.activation)(gate) * intermediate

@@ -23,6 +23,14 @@ from keras_bert_rebuild.models.step_plan import TEST, TRAIN, StepPlan, by_head, 
 
 # Heads that read labelled tokens or the first one of a sequence.
 TOKEN_HEADS = {"MLM", "NSP", "SOP"}
+# Keras's layers in graphs of ours, which compute each token by itself.
+OF_TOKENS = (keras.layers.InputLayer, keras.layers.Dense)
+
+
+def reads_padding(layer: keras.layers.Layer) -> bool:
+    """Whether outputs of a layer at tokens may depend on its inputs at padding: of convolutions, and of users' layers."""
+    known = type(layer) in OF_TOKENS or type(layer).__module__.startswith("keras_bert_rebuild.")
+    return not known or isinstance(layer, MaskedConv1D)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -78,8 +86,9 @@ class PretrainingModel(BertModel):
     def _skips_padding(self):
         """Whether steps may leave out padding: a processor takes any number of rows, and only some tokens are read."""
         only_tokens = type(self) is PretrainingModel and not set(self.output_names) - TOKEN_HEADS
-        mixes_neighbours = any(isinstance(layer, MaskedConv1D) for layer in self.layers)
-        return only_tokens and not mixes_neighbours and not self.jit_compile and not traits.runs_on_accelerator()
+        return (
+            only_tokens and not any(map(reads_padding, self.layers)) and not self.jit_compile and not traits.runs_on_accelerator()
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **({"remat": True} if self.remat else {})}

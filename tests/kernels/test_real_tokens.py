@@ -14,6 +14,8 @@ from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
 from keras_bert_rebuild.kernels import conditions, real_tokens, traits
 from keras_bert_rebuild.kernels.choice import choose
 from keras_bert_rebuild.kernels.real_tokens import SIZES, of_real_tokens
+from keras_bert_rebuild.layers import MaskedConv1D
+from keras_bert_rebuild.models.pretraining_model import reads_padding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
 
 pytestmark = pytest.mark.skipif(keras.config.backend() == "jax", reason="JAX compiles a program for each number of rows")
@@ -43,18 +45,20 @@ def test_values_and_gradients_at_tokens_are_those_of_the_definition(lengths, see
     np.testing.assert_allclose(of_kernel, np.einsum("bld,ble->de", x, slope), rtol=0, atol=1e-4)
 
 
-def test_a_shape_has_few_numbers_of_rows_and_a_full_batch_has_all():
+@pytest.mark.parametrize("length", [32, 5, 33])
+def test_a_shape_has_few_numbers_of_rows_and_a_full_batch_has_all(length):
     seen = set()
 
     def function(rows):
         seen.add(int(ops.shape(rows)[0]))
         return rows
 
-    for count in range(129):
-        mask = np.arange(128).reshape(4, 32) < count
-        outputs = of_real_tokens(function, ops.ones((4, 32, 3)), ops.convert_to_tensor(mask))
+    for count in range(4 * length + 1):
+        mask = np.arange(4 * length).reshape(4, length) < count
+        outputs = of_real_tokens(function, ops.ones((4, length, 3)), ops.convert_to_tensor(mask))
         np.testing.assert_array_equal(ops.convert_to_numpy(outputs)[mask], 1)
-    assert seen == {8 * number for number in range(SIZES + 1)}
+    assert len(seen - {0}) <= SIZES
+    assert max(seen) == 4 * length
 
 
 @pytest.fixture
@@ -128,6 +132,15 @@ def test_models_that_read_padding_or_mix_neighbours_compute_it(kind):
     assert not model._plan.skips_padding
     plain = compile_model(build_model(BertConfig(**SIZES_OF_MODEL), ["mlm"]), max_predictions=4)
     assert plain._plan.skips_padding == (not traits.runs_on_accelerator())
+
+
+class OfUser(keras.layers.Layer):
+    """It may do anything."""
+
+
+def test_layers_of_users_and_convolutions_may_read_padding():
+    assert all(map(reads_padding, (OfUser(), keras.layers.Conv1D(4, 3), MaskedConv1D(4, 3))))
+    assert not any(map(reads_padding, build_model(BertConfig(**SIZES_OF_MODEL), ["mlm", "nsp"]).layers))
 
 
 def test_a_model_compiled_as_a_whole_computes_padding():
