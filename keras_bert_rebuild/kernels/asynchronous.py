@@ -1,9 +1,9 @@
-"""Asynchronous work: predictions that the device is computing, and batches being copied to the accelerator."""
+"""Asynchronous work: predictions that the device is computing, programs being compiled, and batches being copied to a device."""
 
 import importlib
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -32,14 +32,35 @@ def dispatched(model: Any, inputs: Any, variables: list[Any] | None = None) -> A
     Returns:
         The outputs on the device, for `fetched`.
     """
-    with _LOCKS_LOCK:
-        lock = _LOCKS.setdefault(model, threading.Lock())
-    with lock:
-        if not isinstance(model, keras.Model) or model.run_eagerly or keras.distribution.distribution() is not None:
-            return model.predict_on_batch(inputs)
-        if (module := MODULES.get(keras.config.backend())) is None:
+    with _lock_of(model):
+        module = MODULES.get(keras.config.backend()) if _has_its_function(model) else None
+        if module is None:
             return model.predict_on_batch(inputs)
         return importlib.import_module(module).begin(model, inputs, variables)
+
+
+def compiled_ahead(model: Any, batches: Sequence[Any]) -> None:
+    """Start compiling what `dispatched` needs for batches of these shapes, in threads, on JAX; elsewhere nothing is to be compiled.
+
+    `dispatched` waits for a program that is still being compiled.
+
+    Args:
+        model: a Keras model.
+        batches: the inputs of batches, already checked, each of another shape.
+    """
+    if keras.config.backend() == "jax" and _has_its_function(model):
+        with _lock_of(model):
+            importlib.import_module(MODULES["jax"]).compile_ahead(model, batches)
+
+
+def _lock_of(model):
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(model, threading.Lock())
+
+
+def _has_its_function(model):
+    """Whether predictions of this model use a function of ours, where the backend has one."""
+    return isinstance(model, keras.Model) and not model.run_eagerly and keras.distribution.distribution() is None
 
 
 def fetched(outputs: Any) -> Any:

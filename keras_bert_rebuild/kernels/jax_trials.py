@@ -104,7 +104,7 @@ def _fault(names, kernel, plain):
 def _attention(by_kernel, dtype, width, drops):
     """Outputs and gradients, as float32, for two rows of 150 tokens with padding, two sequences and partial blocks."""
     rng = np.random.default_rng(0)
-    tensors = [jnp.asarray(rng.standard_normal((2, 150, 2, width)), dtype) for _ in range(4)]
+    tensors = [_drawn(rng, (2, 150, 2, width), dtype) for _ in range(4)]
     if not by_kernel:
         return _both_passes(functools.partial(_plain_attention, drops), *tensors)
     flash = importlib.import_module("keras_bert_rebuild.kernels.jax_flash")
@@ -130,8 +130,8 @@ class _Dense(NamedTuple):
 def _attention_of_inputs(by_kernel, dtype, width, drops, use_bias):
     """The same for the inputs of three products; they share a bias, since that of keys alone has no gradient to compare."""
     rng = np.random.default_rng(0)
-    inputs, upstream = (jnp.asarray(rng.standard_normal(shape), dtype) for shape in ((2, 150, 32), (2, 150, 2, width)))
-    weights = [jnp.asarray(rng.standard_normal(shape) / 4, "float32") for shape in ((3, 32, 2 * width), (2 * width,))]
+    inputs, upstream = (_drawn(rng, shape, dtype) for shape in ((2, 150, 32), (2, 150, 2, width)))
+    weights = [_drawn(rng, shape, "float32") / 4 for shape in ((3, 32, 2 * width), (2 * width,))]
     merged = importlib.import_module("keras_bert_rebuild.kernels.jax_flash_merged") if by_kernel else None
 
     def attended(inputs, kernels, *bias):
@@ -147,10 +147,15 @@ def _attention_of_inputs(by_kernel, dtype, width, drops, use_bias):
 def _norm(dtype, width, by_kernel):
     """Outputs and gradients, as float32, of 35 rows, an odd number."""
     rng = np.random.default_rng(0)
-    x, upstream = (jnp.asarray(2 + rng.standard_normal((5, 7, width)), dtype) for _ in range(2))
-    weights = [jnp.asarray(1 + rng.standard_normal(width), "float32") for _ in range(2)]
+    x, upstream = (_drawn(rng, (5, 7, width), dtype, mean=2) for _ in range(2))
+    weights = [_drawn(rng, (width,), "float32", mean=1) for _ in range(2)]
     norm = importlib.import_module("keras_bert_rebuild.kernels.jax_norm").normalize if by_kernel else ops.layer_normalization
     return _both_passes(lambda *arrays: norm(*arrays, -1, 1e-12).astype(dtype), x, *weights, upstream)
+
+
+def _drawn(rng, shape, dtype, mean=0):
+    """Normal numbers, in NumPy: JAX would compile a program for each conversion."""
+    return np.asarray(mean + rng.standard_normal(shape), jnp.dtype(dtype))
 
 
 def _both_passes(function, *arrays):

@@ -17,7 +17,15 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head, task_tokenizer
 from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, buckets_for, encode_windows, predict_rows, row_length
+from keras_bert_rebuild.tasks.text_rows import (
+    Encoded,
+    Windows,
+    buckets_for,
+    compile_rows_ahead,
+    encode_windows,
+    predict_rows,
+    row_length,
+)
 
 # Called with the number of finished rows and the total.
 Progress: TypeAlias = Callable[[int, int], object] | None
@@ -69,6 +77,9 @@ class Task(abc.ABC):
 
     row_lengths: list[int] | None = None
     """Lengths that rows are padded to in both training and prediction; None to choose them separately."""
+
+    predicts_encoded_rows = True
+    """Whether predictions of examples are those of `predict_windows` for the rows of `encode`."""
 
     answers_by_id = False
     """Whether a row of its predictions has an `id` and an `answer`, so that a .json file can map one to the other."""
@@ -274,3 +285,15 @@ class Task(abc.ABC):
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
         return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, **options)
+
+    def compile_ahead(self, encoded: Encoded, batch_size: int = 32) -> None:
+        """Start compiling the predictions of such rows in threads, on JAX, if the task makes them; `predict_windows` waits for it.
+
+        Args:
+            encoded: rows from `encode`.
+            batch_size: rows per batch of the predictions.
+        """
+        if self.predicts_encoded_rows:
+            inputs, padding = self._inputs(encoded.windows)
+            options = {"max_len": self.max_len, "batch_size": batch_size, "lengths": self.row_lengths}
+            compile_rows_ahead(self.model, inputs, padding, **options)

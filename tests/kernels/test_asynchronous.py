@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers.small_tasks import small_encoder
 
-from keras_bert_rebuild.kernels.asynchronous import dispatched, fetched
+from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, dispatched, fetched
 
 
 @pytest.fixture
@@ -37,3 +37,51 @@ def test_outputs_of_half_precision_are_fetched_in_float32(rows):
     outputs = fetched(dispatched(small_encoder(()), rows))
     assert outputs.dtype == np.float32
     assert np.isfinite(outputs).all()
+
+
+@pytest.fixture
+def compiled_programs(monkeypatch):
+    """The names of the functions that JAX compiles, as it reports them."""
+    import jax
+
+    names, noted = [], lambda event, seconds, **facts: names.append(facts["fun_name"]) if event.endswith(COMPILED) else None
+    jax.monitoring.register_event_duration_secs_listener(noted)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(noted)
+
+
+COMPILED = "/backend_compile_duration"
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+def test_programs_compiled_ahead_are_those_of_predictions(rows, compiled_programs):
+    model, shorter = small_encoder(), [array[:, :5] for array in rows]
+    expected = [model.predict_on_batch(each) for each in (rows, shorter)]
+    compiled_programs.clear()
+    compiled_ahead(model, [rows, shorter])
+    outputs = [fetched(dispatched(model, each)) for each in (shorter, rows, rows)]
+    assert compiled_programs == ["jit(answer)"] * 2
+    for got, wanted in zip([*outputs[1], *outputs[2], *outputs[0]], [*expected[0], *expected[0], *expected[1]], strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+def test_a_program_that_could_not_be_compiled_ahead_is_compiled_when_it_is_needed(rows, monkeypatch):
+    import jax
+
+    def fail(*arguments, **options):
+        raise RuntimeError("the compiler has no memory")
+
+    model = small_encoder(())
+    with monkeypatch.context() as broken:
+        broken.setattr(jax.stages.Lowered, "compile", fail)
+        compiled_ahead(model, [rows])
+    assert np.isfinite(fetched(dispatched(model, rows))).all()
+
+
+def test_nothing_is_compiled_ahead_for_a_model_that_keras_runs_itself(rows):
+    model = small_encoder(())
+    model.run_eagerly = True
+    compiled_ahead(model, [rows])
+    compiled_ahead(small_encoder(()), [])
+    assert np.isfinite(fetched(dispatched(model, rows))).all()

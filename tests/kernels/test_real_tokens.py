@@ -64,6 +64,8 @@ def test_a_shape_has_few_numbers_of_rows_and_a_full_batch_has_all(length):
 @pytest.fixture
 def seen(monkeypatch):
     """The masks of calls that left out padding, in models of any width."""
+    if traits.runs_on_accelerator():
+        pytest.skip("models leave out padding on processors only")
     masks = []
 
     def noted(function, x, mask):

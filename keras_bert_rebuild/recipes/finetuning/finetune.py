@@ -136,6 +136,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     adapt(made.model, settings)  # before a training model shares its layers
     schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)
     compile_task(made, settings, schedule, weights)
+    made.compile_ahead(encoded["dev"], settings.batch_size)  # while the training step is compiled
     described = {
         "task": spec.name,
         "model": str(model) if isinstance(model, (str, Path)) else "a model of this process",

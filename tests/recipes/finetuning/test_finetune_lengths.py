@@ -1,12 +1,14 @@
 """The lengths of a fine-tuning: few where each is compiled, and the same in training and evaluation."""
 
+import threading
+
 import keras
 import numpy as np
 import pytest
-from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
+from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder, small_task
 
-from keras_bert_rebuild import TextClassifier, TokenClassifier, save_pretrained
-from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TaggedWords
+from keras_bert_rebuild import Reranker, SparseEmbedder, TextClassifier, TokenClassifier, save_pretrained
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TaggedWords, TextGroup
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune import LENGTHS, finetune, shared_lengths
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
@@ -106,6 +108,42 @@ def test_only_a_fine_tuning_fills_up_its_batches_and_only_where_each_shape_is_co
     task = TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=LABELS)
     plain = task.batches(task.encode(CLASSIFIED), 4, seed=0)
     assert min(label for index in range(3) for label in plain[index][1]) == 0
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+def test_predictions_of_an_evaluation_are_compiled_before_the_first_step(tmp_path):
+    import jax
+
+    threads = {}
+
+    def noted(event, seconds, fun_name="", **facts):
+        if event.endswith("/backend_compile_duration"):
+            threads.setdefault(fun_name, []).append(threading.current_thread().name.split("_")[0])
+
+    save_pretrained(small_encoder(), tmp_path / "model", vocabulary=VOCABULARY)
+    settings = {"epochs": 1, "batch_size": 4, "workers": 0, "max_len": 40}
+    jax.monitoring.register_event_duration_secs_listener(noted)
+    try:
+        finetune("classification", tmp_path / "model", CLASSIFIED, CLASSIFIED, tmp_path / "run", settings)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(noted)
+    assert set(threads["jit(answer)"]) == {"compile-ahead"}
+    assert set(threads["jit(train_step)"]) == {"MainThread"}
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+def test_tasks_that_do_not_predict_the_rows_of_their_examples_compile_none(monkeypatch):
+    compiled = []
+    monkeypatch.setattr("keras_bert_rebuild.tasks.text_rows.compiled_ahead", lambda model, batches: compiled.append(len(batches)))
+    rows = {
+        TextClassifier: [ClassifiedText("the cat sat")],
+        Reranker: [TextGroup("the cat", "the cat sat", ("the dog sat",))],
+        SparseEmbedder: [TextGroup("the cat", "the cat sat", ("the dog sat",))],
+    }
+    for cls, examples in rows.items():
+        task = small_task(cls, **({"labels": LABELS} if cls is TextClassifier else {}))
+        task.compile_ahead(task.encode(examples))
+    assert compiled == [1]
 
 
 def test_another_backend_has_the_usual_lengths(encoded, monkeypatch):
