@@ -154,6 +154,13 @@ def all_change_in_place(weights, momentums, averages):
     return all(changes_in_place(weight.dtype, momentum.dtype, averages) for weight, momentum in pairs) and has_kernel(weights)
 
 
+def clips_on_cuda():
+    """Whether JAX computes on NVIDIA GPUs, each of which has all gradients."""
+    from keras_bert_rebuild.kernels.jax_devices import is_on_cuda, is_split_by_batch
+
+    return is_on_cuda() and is_split_by_batch()
+
+
 def on_one_device():
     """Outside a strategy with replicas."""
     from keras_bert_rebuild.kernels.tensorflow_adam import is_one_device

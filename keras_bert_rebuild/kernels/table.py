@@ -145,6 +145,15 @@ TABLE = (
         conditions.on_one_device,
     ),
     Kernel(
+        "clip_factor",
+        "jax",
+        "clipping.clip_factor",
+        "XLA compiles and starts a kernel or two for the norm of each bias; all of them are one array here",
+        "Compiled once",
+        "CUDA, one device or DataParallel",
+        conditions.clips_on_cuda,
+    ),
+    Kernel(
         "adam_step",
         "tensorflow",
         "tensorflow_adam.apply_adam",
