@@ -5,10 +5,10 @@ from pathlib import Path
 
 from keras_bert_rebuild.kernels.device_settings import (
     MATMUL_PRECISIONS,
+    compile_quickly,
     keep_compiled_programs,
     keep_no_programs,
     set_matmul_precision,
-    take_products_from_cublas,
 )
 
 NONE = "none"
@@ -43,7 +43,7 @@ def apply_device_options(args):
         return
     set_matmul_precision(args.matmul_precision)
     if getattr(args, "verb", None) in SHORT:
-        take_products_from_cublas()
+        compile_quickly()
     given = args.compilation_cache
     if given == NONE:
         keep_no_programs()

@@ -17,6 +17,9 @@ MATMUL_PRECISIONS = ("default", "high", "highest")
 # A flag of XLA, and the releases of JAX that have been seen to know it.
 CUBLAS_ALONE, CUBLAS_ALONE_IN = "--xla_gpu_enable_triton_gemm=false", ("0.10", "0.11")
 
+# A setting of JAX, in capitals also an environment variable.
+THREEFRY_KERNEL = "jax_threefry_gpu_kernel_lowering"
+
 
 def set_matmul_precision(precision: str) -> None:
     """Set the precision of float32 matrix products in this process. Has no effect on a CPU.
@@ -86,20 +89,26 @@ def keep_no_programs() -> None:
         jax.config.update("jax_enable_compilation_cache", False)
 
 
-def take_products_from_cublas() -> None:
-    """Let JAX on an NVIDIA GPU take matrix products from cuBLAS alone, if nothing has been compiled yet.
+def compile_quickly() -> None:
+    """Let JAX compile less for an NVIDIA GPU, for runs that are short; the numbers stay the same, those of random bits to the bit.
 
-    Otherwise XLA also compiles Triton's kernels for every product and measures which is fastest: 14 of the 34 seconds that a short
-    fine-tuning compiled on an H100 (`benchmarks/RESULTS.md`). A value in `XLA_FLAGS` stays. In other releases of JAX than
-    `CUBLAS_ALONE_IN` nothing is set, since JAX ends the process over a flag that it does not know.
+    Matrix products come from cuBLAS alone, if nothing has been compiled yet. Otherwise XLA also compiles Triton's kernels for every
+    product and measures which is fastest: 14 of the 34 seconds that a short fine-tuning compiled on an H100
+    (`benchmarks/RESULTS.md`). A value in `XLA_FLAGS` stays. In other releases of JAX than `CUBLAS_ALONE_IN` nothing is set, since
+    JAX ends the process over a flag that it does not know.
+
+    Random bits are drawn by JAX's own kernel, instead of 20 rounds that are compiled wherever a layer draws some: a quarter of the
+    operations of a training step with dropout. A value in `JAX_THREEFRY_GPU_KERNEL_LOWERING` stays.
     """
-    given = os.environ.get("XLA_FLAGS", "")
-    if keras.config.backend() != "jax" or CUBLAS_ALONE.split("=")[0] in given:
+    if keras.config.backend() != "jax":
         return
     import jax
 
-    if jax.__version__.rpartition(".")[0] in CUBLAS_ALONE_IN:
+    given = os.environ.get("XLA_FLAGS", "")
+    if CUBLAS_ALONE.split("=")[0] not in given and jax.__version__.rpartition(".")[0] in CUBLAS_ALONE_IN:
         os.environ["XLA_FLAGS"] = f"{given} {CUBLAS_ALONE}".strip()
+    if THREEFRY_KERNEL.upper() not in os.environ and hasattr(jax.config, THREEFRY_KERNEL):
+        jax.config.update(THREEFRY_KERNEL, True)
 
 
 def cache_folder() -> Path:

@@ -34,12 +34,12 @@ def test_programs_are_kept_unless_the_option_says_none(calls, tmp_path, monkeypa
 
 
 def test_a_fine_tuning_spends_less_time_compiling(calls, monkeypatch):
-    monkeypatch.setattr(device_options, "take_products_from_cublas", lambda: calls.append("cublas"))
+    monkeypatch.setattr(device_options, "compile_quickly", lambda: calls.append("quickly"))
     parser = argparse.ArgumentParser()
     parser.set_defaults(verb="finetune")
     add_device_options(parser)
     apply_device_options(parser.parse_args([]))
-    assert calls == ["default", "cublas", None]
+    assert calls == ["default", "quickly", None]
 
 
 def test_a_verb_without_the_options_sets_nothing(calls, capsys):

@@ -2,9 +2,11 @@
 
 import json
 
+import keras
 import pytest
 
 from keras_bert_rebuild import BertConfig, plan
+from keras_bert_rebuild.kernels.device_settings import compile_quickly
 
 pytestmark = pytest.mark.cuda
 
@@ -52,6 +54,22 @@ def test_a_modern_encoder_without_dropout_needs_what_was_estimated(tmp_path):
 @pytest.mark.parametrize("gpu", ["a100-40", "h200"])
 def test_another_gpu_compiles_and_needs_what_was_estimated(gpu):
     check(BASE, 256, 128, gpu, **PACKED)
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="compiled by JAX")
+def test_a_quick_compilation_draws_random_bits_by_the_kernel_of_jax(monkeypatch):
+    import jax
+
+    before = jax.config.jax_threefry_gpu_kernel_lowering
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_triton_gemm=false")
+    lowered = lambda: jax.jit(lambda seed: jax.random.bits(jax.random.key(seed), (8,))).trace(1).lower(lowering_platforms=("cuda",))  # noqa: E731
+    try:
+        jax.config.update("jax_threefry_gpu_kernel_lowering", False)
+        assert "threefry2x32_ffi" not in lowered().as_text()
+        compile_quickly()
+        assert "threefry2x32_ffi" in lowered().as_text()
+    finally:
+        jax.config.update("jax_threefry_gpu_kernel_lowering", before)
 
 
 def test_bert_base_needs_what_it_took_on_an_h100():

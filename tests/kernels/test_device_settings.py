@@ -13,9 +13,9 @@ from keras_bert_rebuild.kernels import device_settings, traits
 from keras_bert_rebuild.kernels.device_settings import (
     MATMUL_PRECISIONS,
     cache_folder,
+    compile_quickly,
     keep_compiled_programs,
     set_matmul_precision,
-    take_products_from_cublas,
 )
 
 BACKEND = keras.backend.backend()
@@ -90,20 +90,53 @@ def test_the_folder_is_that_of_the_user(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "elsewhere" / "keras-bert" / "jax"
 
 
+@pytest.fixture
+def threefry(monkeypatch):
+    """JAX's setting, False before the test and restored after it."""
+    import jax
+
+    before = jax.config.jax_threefry_gpu_kernel_lowering
+    monkeypatch.delenv(device_settings.THREEFRY_KERNEL.upper(), raising=False)
+    jax.config.update(device_settings.THREEFRY_KERNEL, False)
+    yield lambda: jax.config.jax_threefry_gpu_kernel_lowering
+    jax.config.update(device_settings.THREEFRY_KERNEL, before)
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="a setting of JAX")
+def test_random_bits_are_those_of_the_other_lowering(threefry, monkeypatch, rng):
+    import jax
+
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_triton_gemm=false")
+    data = rng.integers(0, 2**32, 2, dtype="uint32")
+    draw = lambda: np.asarray(jax.jit(lambda data: jax.random.bits(jax.random.wrap_key_data(data), (2, 1000)))(data))  # noqa: E731
+    expected = draw()
+    compile_quickly()
+    assert threefry()
+    np.testing.assert_array_equal(draw(), expected)
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="a setting of JAX")
+def test_a_setting_of_the_user_stays(threefry, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_triton_gemm=false")
+    monkeypatch.setenv(device_settings.THREEFRY_KERNEL.upper(), "false")
+    compile_quickly()
+    assert not threefry()
+
+
 @pytest.mark.skipif(BACKEND != "jax", reason="a flag of JAX's compiler")
-def test_only_a_jax_that_knows_the_flag_gets_it(monkeypatch):
+def test_only_a_jax_that_knows_the_flag_gets_it(threefry, monkeypatch):
     import jax
 
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
     monkeypatch.setattr(jax, "__version__", "1.0.0")
-    take_products_from_cublas()
+    compile_quickly()
     assert os.environ["XLA_FLAGS"] == "--xla_cpu_enable_fast_math=false"
     monkeypatch.setattr(jax, "__version__", "0.11.2")
     for _ in range(2):
-        take_products_from_cublas()
+        compile_quickly()
     assert os.environ["XLA_FLAGS"] == "--xla_cpu_enable_fast_math=false --xla_gpu_enable_triton_gemm=false"
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_triton_gemm=true")
-    take_products_from_cublas()
+    compile_quickly()
     assert os.environ["XLA_FLAGS"] == "--xla_gpu_enable_triton_gemm=true"
 
 
@@ -114,7 +147,7 @@ def test_the_installed_jax_knows_the_flag_and_reads_it_after_the_import():
 
     program = (
         "from keras_bert_rebuild.kernels import device_settings\n"
-        "device_settings.take_products_from_cublas()\n"
+        "device_settings.compile_quickly()\n"
         "import jax, os, sys\n"
         "os.environ['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + ' ' + ' '.join(sys.argv[1:])\n"
         "print(os.environ['XLA_FLAGS'], jax.jit(lambda x: x @ x)(jax.numpy.ones((2, 2))).sum())\n"

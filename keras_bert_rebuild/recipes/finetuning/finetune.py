@@ -48,8 +48,8 @@ from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 LENGTHS = 4
 
 # Tokens that MiniLM could train on in the time it takes to compile a training step and a prediction for one length: on two CPU
-# cores 5 seconds at 2,000 tokens per second, on an H100 8 seconds at 400,000.
-PRICE, ACCELERATOR_PRICE = 10_000, 3_000_000
+# cores 5 seconds at 2,000 tokens per second; on an H100, at a million, 7 seconds, or 1.5 to fetch the programs of an earlier run.
+PRICE, ACCELERATOR_PRICE = 10_000, 4_000_000
 
 
 @dataclass
