@@ -27,7 +27,6 @@ class GroupTask(Task):
 
     examples = "retrieval"
     metrics = METRICS
-    predicts_encoded_rows = False
     similarity: str
     """The name of the similarity, as for `ScoreLoss`."""
 

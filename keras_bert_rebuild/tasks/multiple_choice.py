@@ -36,6 +36,7 @@ class MultipleChoice(Task):
     kind = "multiple_choice"
     heads = ("multiple_choice",)
     examples = "choices"
+    predicts_encoded_rows = True
     metrics = ("accuracy",)
 
     def __call__(self, prompts: Sequence[str], choices: Sequence[Sequence[str]], batch_size: int = 32) -> list[Chosen]:

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.batches import model_inputs
+from keras_bert_rebuild.tasks.row_predictions import predict_rows
 from keras_bert_rebuild.tasks.sparse_embedder import SparseEmbedder
 from keras_bert_rebuild.tasks.task import Task
-from keras_bert_rebuild.tasks.text_rows import predict_rows
 
 # What the bias of the transform adds so that GELU changes nothing; the norm after it subtracts it again.
 LINEAR_FROM = 4.0

@@ -114,6 +114,7 @@ class QuestionAnswerer(Task):
     kind = "question_answering"
     heads = ("question_answering",)
     per_token = True
+    predicts_encoded_rows = True
     examples = "questions"
     metrics = ("f1", "exact_match", "has_answer_f1", "has_answer_exact_match", "no_answer_f1", "no_answer_exact_match")
     answers_by_id = True

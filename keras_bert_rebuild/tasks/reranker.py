@@ -65,7 +65,6 @@ class Reranker(Task):
     metrics = ("ndcg@10", "mrr@10", "map", "average_precision")
     options = ("objective", "negatives", "positive_weight")
     named_by_heads = False  # its folder may hold any classifier
-    predicts_encoded_rows = False
 
     def __init__(
         self,

@@ -17,15 +17,8 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head, task_tokenizer
 from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.text_rows import (
-    Encoded,
-    Windows,
-    buckets_for,
-    compile_rows_ahead,
-    encode_windows,
-    predict_rows,
-    row_length,
-)
+from keras_bert_rebuild.tasks.row_predictions import predict_rows
+from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, buckets_for, encode_windows, row_length
 
 # Called with the number of finished rows and the total.
 Progress: TypeAlias = Callable[[int, int], object] | None
@@ -78,7 +71,7 @@ class Task(abc.ABC):
     row_lengths: list[int] | None = None
     """Lengths that rows are padded to in both training and prediction; None to choose them separately."""
 
-    predicts_encoded_rows = True
+    predicts_encoded_rows = False
     """Whether predictions of examples are those of `predict_windows` for the rows of `encode`."""
 
     answers_by_id = False
@@ -239,7 +232,7 @@ class Task(abc.ABC):
 
         `rows` are indices of rows of `encoded`, which may repeat; `labels` are their targets.
         """
-        inputs, padding = self._inputs(encoded.windows)
+        inputs, padding = self.inputs_of(encoded.windows)
         inputs = [[values[i] for i in rows] for values in inputs]
         buckets = self.row_lengths or buckets_for([len(row) for row in inputs[0]], self.max_len)
         return BucketedBatches(inputs, labels, batch_size, buckets, seed, padding, self.label_padding, group, **kwargs)
@@ -272,7 +265,8 @@ class Task(abc.ABC):
         """`encode_windows` of texts or pairs of texts, with the tokenizer, `max_len` and `stride` of the task."""
         return encode_windows(self.tokenizer, texts, pairs, max_len=self.max_len, stride=self.stride, **options)
 
-    def _inputs(self, windows):
+    def inputs_of(self, windows: Windows) -> tuple[list[Any], list[int]]:
+        """The inputs of the model for `Windows`, a list with an array for each row, and the padding of each input."""
         return model_inputs([tensor.name for tensor in self.model.inputs], windows.ids, windows.segments, self.tokenizer.pad_id)
 
     def predict_windows(
@@ -282,18 +276,6 @@ class Task(abc.ABC):
 
         `weighted_mean` combines the rows of each example.
         """
-        inputs, padding = self._inputs(windows)
+        inputs, padding = self.inputs_of(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
         return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, **options)
-
-    def compile_ahead(self, encoded: Encoded, batch_size: int = 32) -> None:
-        """Start compiling the predictions of such rows in threads, on JAX, if the task makes them; `predict_windows` waits for it.
-
-        Args:
-            encoded: rows from `encode`.
-            batch_size: rows per batch of the predictions.
-        """
-        if self.predicts_encoded_rows:
-            inputs, padding = self._inputs(encoded.windows)
-            options = {"max_len": self.max_len, "batch_size": batch_size, "lengths": self.row_lengths}
-            compile_rows_ahead(self.model, inputs, padding, **options)

@@ -36,6 +36,7 @@ class TextClassifier(Task):
 
     kind = "classification"
     heads = ("classification",)
+    predicts_encoded_rows = True
 
     def __init__(
         self,

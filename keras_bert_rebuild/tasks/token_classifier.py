@@ -63,6 +63,7 @@ class TokenClassifier(Task):
     kind = "token_classification"
     heads = ("token_classification",)
     per_token = True
+    predicts_encoded_rows = True
     label_padding = ignored_label = IGNORED
     examples = "tagging"
     metrics = ("f1", "precision", "recall", "accuracy", "macro_f1")

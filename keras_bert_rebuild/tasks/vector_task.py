@@ -23,7 +23,6 @@ class VectorTask(Task):
 
     examples = "similarity"
     metrics = REGRESSION_METRICS
-    predicts_encoded_rows = False
     encoder: keras.Model
     poolings: tuple[str, ...]
     modules: Sequence[keras.layers.Layer]

@@ -2,17 +2,15 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import keras
 import numpy as np
 import pytest
-from helpers.small_tasks import TOKENIZER, WORDS, sentence, small_encoder, small_task
+from helpers.small_tasks import TOKENIZER, WORDS, sentence, small_task
 from helpers.small_tokenizers import byte_level_bpe
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
-from keras_bert_rebuild.tasks.text_rows import buckets_for, encode_windows, predict_rows, shortened
+from keras_bert_rebuild.tasks.text_rows import buckets_for, encode_windows, shortened
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 
 TEXTS = st.lists(st.lists(st.sampled_from([*WORDS, "cats", "unlike", "xyz"]), max_size=30).map(" ".join), min_size=1, max_size=5)
@@ -90,32 +88,6 @@ def test_a_text_may_be_limited_to_less_than_fits(side):
     windows = encode_windows(TOKENIZER, ["the cat sat"], ["the dog sat"], max_len=40, stride=1, side=side, shortest=2)
     assert np.sum(windows.sides[0] == 1 - side) == 2
     assert np.sum(windows.sides[0] == side) == 3
-
-
-class Recorded:
-    """A model that records the shapes of its batches."""
-
-    def __init__(self, model):
-        self.model, self.shapes = model, []
-
-    def predict_on_batch(self, x):
-        self.shapes.append(x[0].shape)
-        return self.model.predict_on_batch(x)
-
-
-def test_results_come_in_the_order_of_the_rows_for_any_batches(rng):
-    model = small_encoder(["token_classification"], labels=("a", "b", "c"))
-    rows = [rng.integers(5, 20, length) for length in (3, 38, 17, 5, 20, 3, 9)]
-    inputs, padding = model_inputs([tensor.name for tensor in model.inputs], rows, [row * 0 for row in rows], 0)
-    recorded, said = Recorded(model), []
-    options = {"max_len": 40, "batch_size": 4, "per_token": True, "progress": lambda *counts: said.append(counts)}
-    got = predict_rows(recorded, inputs, padding, **options)
-    for row, answer in zip(rows, got, strict=True):
-        alone = keras.ops.convert_to_numpy(model.predict_on_batch([row[None], row[None] * 0]))[0]
-        np.testing.assert_allclose(answer, alone, atol=1e-5)
-    assert {shape[1] for shape in recorded.shapes} <= set(buckets_for((), 40))
-    assert all(shape[0] in (1, 2, 4) for shape in recorded.shapes)
-    assert said[-1] == (7, 7)
 
 
 def test_lengths_are_limited_to_the_longest_row():

@@ -35,6 +35,7 @@ from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSett
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.tasks.registry import finetune_task
+from keras_bert_rebuild.tasks.row_predictions import compile_predictions_ahead
 from keras_bert_rebuild.tasks.saved_task import load_task
 from keras_bert_rebuild.tasks.text_rows import buckets_for
 from keras_bert_rebuild.training.lora import add_lora, save_lora
@@ -136,7 +137,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     adapt(made.model, settings)  # before a training model shares its layers
     schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)
     compile_task(made, settings, schedule, weights)
-    made.compile_ahead(encoded["dev"], settings.batch_size)  # while the training step is compiled
+    compile_predictions_ahead(made, encoded["dev"], settings.batch_size)  # while the training step is compiled
     described = {
         "task": spec.name,
         "model": str(model) if isinstance(model, (str, Path)) else "a model of this process",

@@ -14,7 +14,7 @@ from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.tasks.embedding_model import pooled_model
-from keras_bert_rebuild.tasks.text_rows import predict_rows
+from keras_bert_rebuild.tasks.row_predictions import predict_rows
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.training.distributed.distribution import on_one_device
 from keras_bert_rebuild.training.distributed.hosts import host_index, whole_array

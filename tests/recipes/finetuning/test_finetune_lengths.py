@@ -5,10 +5,10 @@ import threading
 import keras
 import numpy as np
 import pytest
-from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder, small_task
+from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 
-from keras_bert_rebuild import Reranker, SparseEmbedder, TextClassifier, TokenClassifier, save_pretrained
-from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TaggedWords, TextGroup
+from keras_bert_rebuild import TextClassifier, TokenClassifier, save_pretrained
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TaggedWords
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune import LENGTHS, finetune, shared_lengths
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
@@ -129,21 +129,6 @@ def test_predictions_of_an_evaluation_are_compiled_before_the_first_step(tmp_pat
         jax.monitoring.unregister_event_duration_listener(noted)
     assert set(threads["jit(answer)"]) == {"compile-ahead"}
     assert set(threads["jit(train_step)"]) == {"MainThread"}
-
-
-@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
-def test_tasks_that_do_not_predict_the_rows_of_their_examples_compile_none(monkeypatch):
-    compiled = []
-    monkeypatch.setattr("keras_bert_rebuild.tasks.text_rows.compiled_ahead", lambda model, batches: compiled.append(len(batches)))
-    rows = {
-        TextClassifier: [ClassifiedText("the cat sat")],
-        Reranker: [TextGroup("the cat", "the cat sat", ("the dog sat",))],
-        SparseEmbedder: [TextGroup("the cat", "the cat sat", ("the dog sat",))],
-    }
-    for cls, examples in rows.items():
-        task = small_task(cls, **({"labels": LABELS} if cls is TextClassifier else {}))
-        task.compile_ahead(task.encode(examples))
-    assert compiled == [1]
 
 
 def test_another_backend_has_the_usual_lengths(encoded, monkeypatch):

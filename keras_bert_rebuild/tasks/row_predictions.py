@@ -1,0 +1,88 @@
+"""The outputs of a model for rows of any length, in batches of similar length, and their programs compiled ahead; thread-safe."""
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.data.batches import input_arrays
+from keras_bert_rebuild.data.labelled.length_buckets import bucket_batches
+from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, fetched
+from keras_bert_rebuild.models.batch_check import check_inputs
+from keras_bert_rebuild.tasks.text_rows import begun, buckets_for, filled_up
+
+
+def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None, lengths=None):
+    """Predict rows in batches of similar length; the next batch is prepared while one is computed.
+
+    Args:
+        model: the model, with one output.
+        inputs, padding: from `model_inputs`.
+        max_len: maximum number of tokens in a row.
+        batch_size: rows per batch.
+        per_token: whether the model has an output for every token; outputs for padding are left out.
+        progress: called after every batch with the number of finished rows and the total.
+        lengths: lengths to pad to, such as those of a training; None for those of `buckets_for`.
+
+    Returns:
+        A list of float32 arrays, in the order of the rows.
+    """
+    sizes = [len(row) for row in inputs[0]]
+    answers, done, running = [None] * len(sizes), 0, None
+    # Not on processors: two cores compile several programs no faster than one after the other.
+    if len(sizes) > batch_size and traits.compiles_each_shape() and traits.runs_on_accelerator():
+        _compile_ahead(model, inputs, padding, max_len, batch_size, lengths)
+
+    def settle():
+        nonlocal done
+        if running is not None:
+            indexes, outputs = running
+            for i, output in zip(indexes, fetched(outputs), strict=False):
+                answers[i] = output[: sizes[i]] if per_token else output
+            done += len(indexes)
+            if progress is not None:
+                progress(done, len(sizes))
+
+    for indexes, rows, length in _row_batches(sizes, max_len, batch_size, lengths):
+        outputs = begun(model, input_arrays(_picked(inputs, rows), length, padding))
+        settle()
+        running = indexes, outputs
+    settle()
+    return answers
+
+
+def compile_predictions_ahead(task, encoded, batch_size):
+    """Start compiling the predictions of such rows in threads, on JAX, if the task makes them; `predict_rows` waits for them.
+
+    Args:
+        task: a `Task`.
+        encoded: rows from its `encode`.
+        batch_size: rows per batch of the predictions.
+    """
+    if task.predicts_encoded_rows:
+        inputs, padding = task.inputs_of(encoded.windows)
+        _compile_ahead(task.model, inputs, padding, task.max_len, batch_size, task.row_lengths)
+
+
+def _compile_ahead(model, inputs, padding, max_len, batch_size, lengths):
+    """Start compiling what `predict_rows` needs for these rows; its arguments."""
+    if not traits.compiles_each_shape() or not isinstance(model, keras.Model):
+        return
+    shapes = {}
+    for _, rows, length in _row_batches([len(row) for row in inputs[0]], max_len, batch_size, lengths):
+        shapes.setdefault((len(rows), length), rows)
+    batches = [input_arrays(_picked(inputs, rows), length, padding) for (_, length), rows in shapes.items()]
+    compiled_ahead(model, [check_inputs(model, batch) for batch in batches])
+
+
+def _row_batches(sizes, max_len, batch_size, lengths):
+    """For each batch the indices of its rows, the same filled up to a shape that others have, too, and the length to pad to."""
+    lengths = lengths if lengths and lengths[-1] >= max(sizes, default=0) else buckets_for(sizes, max_len)
+    # If every shape is compiled, the last of many batches is padded to a full one.
+    always_full = traits.compiles_each_shape() and len(sizes) > batch_size
+    for indexes, length in bucket_batches(sizes, batch_size, lengths):
+        rows = np.arange(batch_size) % len(indexes) if always_full else filled_up(len(indexes), batch_size)
+        yield indexes, indexes[rows], length
+
+
+def _picked(inputs, rows):
+    return [[values[i] for i in rows] for values in inputs]
