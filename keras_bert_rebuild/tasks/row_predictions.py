@@ -28,8 +28,7 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
     """
     sizes = [len(row) for row in inputs[0]]
     answers, done, running = [None] * len(sizes), 0, None
-    # Not on processors: two cores compile several programs no faster than one after the other.
-    if len(sizes) > batch_size and traits.compiles_each_shape() and traits.runs_on_accelerator():
+    if len(sizes) > batch_size:
         _compile_ahead(model, inputs, padding, max_len, batch_size, lengths)
 
     def settle():
@@ -51,7 +50,9 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
 
 
 def compile_predictions_ahead(task, encoded, batch_size):
-    """Start compiling the predictions of such rows in threads, on JAX, if the task makes them; `predict_rows` waits for them.
+    """Start compiling the predictions of such rows in threads, on JAX and an accelerator, if the task makes them.
+
+    `predict_rows` waits for what it needs of them.
 
     Args:
         task: a `Task`.
@@ -65,7 +66,8 @@ def compile_predictions_ahead(task, encoded, batch_size):
 
 def _compile_ahead(model, inputs, padding, max_len, batch_size, lengths):
     """Start compiling what `predict_rows` needs for these rows; its arguments."""
-    if not traits.compiles_each_shape() or not isinstance(model, keras.Model):
+    # Not on processors: two cores compile two programs no faster than one after the other.
+    if not (traits.compiles_each_shape() and traits.runs_on_accelerator() and isinstance(model, keras.Model)):
         return
     shapes = {}
     for _, rows, length in _row_batches([len(row) for row in inputs[0]], max_len, batch_size, lengths):

@@ -77,6 +77,7 @@ def test_an_accelerator_compiles_all_lengths_at_once(is_accelerator, compiling_t
 @ON_JAX
 def test_only_tasks_that_predict_the_rows_of_their_examples_compile_them_ahead(monkeypatch):
     compiled = []
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
     monkeypatch.setattr(row_predictions, "compiled_ahead", lambda model, batches: compiled.append((model, len(batches))))
     groups = [TextGroup("the cat", "the cat sat", ("the dog sat",))]
     tasks = {

@@ -111,8 +111,10 @@ def test_only_a_fine_tuning_fills_up_its_batches_and_only_where_each_shape_is_co
 
 
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
-def test_predictions_of_an_evaluation_are_compiled_before_the_first_step(tmp_path):
+def test_an_accelerator_compiles_the_predictions_of_an_evaluation_before_the_first_step(monkeypatch, tmp_path):
     import jax
+
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
 
     threads = {}
 
