@@ -218,7 +218,7 @@ class LateInteractionEmbedder(GroupTask):
         self.tokenizer_files = task.tokenizer_files
         return self
 
-    def inputs_of(self, windows: Any) -> tuple[list[Any], list[int]]:
+    def inputs_of(self, windows: Windows) -> tuple[list[Any], list[int]]:
         """The inputs of the training model; `_windows` says which fields hold `attended` and `scored`."""
         return self._row_inputs(zip(windows.ids, windows.segments, windows.word_ids, windows.best, strict=True), self.model)
 
