@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from helpers.compiled_programs import compiled_programs
 from helpers.small_tasks import small_encoder
 
 from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, dispatched, fetched
@@ -39,28 +40,14 @@ def test_outputs_of_half_precision_are_fetched_in_float32(rows):
     assert np.isfinite(outputs).all()
 
 
-@pytest.fixture
-def compiled_programs(monkeypatch):
-    """The names of the functions that JAX compiles, as it reports them."""
-    import jax
-
-    names, noted = [], lambda event, seconds, **facts: names.append(facts["fun_name"]) if event.endswith(COMPILED) else None
-    jax.monitoring.register_event_duration_secs_listener(noted)
-    yield names
-    jax.monitoring.unregister_event_duration_listener(noted)
-
-
-COMPILED = "/backend_compile_duration"
-
-
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
-def test_programs_compiled_ahead_are_those_of_predictions(rows, compiled_programs):
+def test_programs_compiled_ahead_are_those_of_predictions(rows):
     model, shorter = small_encoder(), [array[:, :5] for array in rows]
     expected = [model.predict_on_batch(each) for each in (rows, shorter)]
-    compiled_programs.clear()
-    compiled_ahead(model, [rows, shorter])
-    outputs = [fetched(dispatched(model, each)) for each in (shorter, rows, rows)]
-    assert compiled_programs == ["jit(answer)"] * 2
+    with compiled_programs() as programs:
+        compiled_ahead(model, [rows, shorter])
+        outputs = [fetched(dispatched(model, each)) for each in (shorter, rows, rows)]
+    assert programs == [("jit(answer)", "compile-ahead")] * 2
     for got, wanted in zip([*outputs[1], *outputs[2], *outputs[0]], [*expected[0], *expected[0], *expected[1]], strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-6)
 

@@ -1,10 +1,9 @@
 """Rows are predicted in batches of similar length, in the order of the rows, and JAX compiles their programs ahead."""
 
-import threading
-
 import keras
 import numpy as np
 import pytest
+from helpers.compiled_programs import compiled_programs
 from helpers.small_tasks import sentence, small_encoder, small_task
 
 from keras_bert_rebuild import Reranker, SparseEmbedder, TextClassifier, TokenClassifier
@@ -44,34 +43,20 @@ def test_results_come_in_the_order_of_the_rows_for_any_batches(rng):
     assert said[-1] == (7, 7)
 
 
-@pytest.fixture
-def compiling_threads(monkeypatch):
-    """The names of the threads in which JAX compiles predictions, without their numbers."""
-    import jax
-
-    names = []
-
-    def noted(event, seconds, fun_name="", **facts):
-        if event.endswith("/backend_compile_duration") and fun_name == "jit(answer)":
-            names.append(threading.current_thread().name.split("_")[0])
-
-    jax.monitoring.register_event_duration_secs_listener(noted)
-    yield names
-    jax.monitoring.unregister_event_duration_listener(noted)
-
-
 @ON_JAX
 @pytest.mark.parametrize("is_accelerator", [False, True])
-def test_an_accelerator_compiles_all_lengths_at_once(is_accelerator, compiling_threads, monkeypatch, rng):
+def test_an_accelerator_compiles_all_lengths_at_once(is_accelerator, monkeypatch, rng):
     monkeypatch.setattr(traits, "runs_on_accelerator", lambda: is_accelerator)
     task = small_task(TextClassifier, labels=["cat", "dog"])
     texts = [sentence(rng, words) for words in (3, 38, 17, 5, 20, 3, 9)]
-    answers = task(texts, batch_size=3)
-    assert set(compiling_threads) == {"compile-ahead" if is_accelerator else "MainThread"}
-    first = len(compiling_threads)
-    assert first > 1
-    assert task(texts, batch_size=3) == answers
-    assert len(compiling_threads) == first
+    with compiled_programs() as programs:
+        answers = task(texts, batch_size=3)
+    threads = [thread for name, thread in programs if name == "jit(answer)"]
+    assert len(threads) > 1
+    assert set(threads) == {"compile-ahead" if is_accelerator else "MainThread"}
+    with compiled_programs() as programs:
+        assert task(texts, batch_size=3) == answers
+    assert "jit(answer)" not in dict(programs)
 
 
 @ON_JAX

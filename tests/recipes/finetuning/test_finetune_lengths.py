@@ -1,10 +1,9 @@
 """The lengths of a fine-tuning: few where each is compiled, and the same in training and evaluation."""
 
-import threading
-
 import keras
 import numpy as np
 import pytest
+from helpers.compiled_programs import compiled_programs
 from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 
 from keras_bert_rebuild import TextClassifier, TokenClassifier, save_pretrained
@@ -112,25 +111,13 @@ def test_only_a_fine_tuning_fills_up_its_batches_and_only_where_each_shape_is_co
 
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
 def test_an_accelerator_compiles_the_predictions_of_an_evaluation_before_the_first_step(monkeypatch, tmp_path):
-    import jax
-
     monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
-
-    threads = {}
-
-    def noted(event, seconds, fun_name="", **facts):
-        if event.endswith("/backend_compile_duration"):
-            threads.setdefault(fun_name, []).append(threading.current_thread().name.split("_")[0])
-
     save_pretrained(small_encoder(), tmp_path / "model", vocabulary=VOCABULARY)
     settings = {"epochs": 1, "batch_size": 4, "workers": 0, "max_len": 40}
-    jax.monitoring.register_event_duration_secs_listener(noted)
-    try:
+    with compiled_programs() as programs:
         finetune("classification", tmp_path / "model", CLASSIFIED, CLASSIFIED, tmp_path / "run", settings)
-    finally:
-        jax.monitoring.unregister_event_duration_listener(noted)
-    assert set(threads["jit(answer)"]) == {"compile-ahead"}
-    assert set(threads["jit(train_step)"]) == {"MainThread"}
+    threads = {name: {thread for of, thread in programs if of == name} for name in ("jit(answer)", "jit(train_step)")}
+    assert threads == {"jit(answer)": {"compile-ahead"}, "jit(train_step)": {"MainThread"}}
 
 
 def test_another_backend_has_the_usual_lengths(encoded, monkeypatch):
