@@ -90,15 +90,15 @@ def keep_no_programs() -> None:
 
 
 def compile_quickly() -> None:
-    """Let JAX compile less for an NVIDIA GPU, for runs that are short; the numbers stay the same, those of random bits to the bit.
+    """Let JAX compile less for an NVIDIA GPU, for runs that are short.
 
     Matrix products come from cuBLAS alone, if nothing has been compiled yet. Otherwise XLA also compiles Triton's kernels for every
     product and measures which is fastest: 14 of the 34 seconds that a short fine-tuning compiled on an H100
     (`benchmarks/RESULTS.md`). A value in `XLA_FLAGS` stays. In other releases of JAX than `CUBLAS_ALONE_IN` nothing is set, since
     JAX ends the process over a flag that it does not know.
 
-    Random bits are drawn by JAX's own kernel, instead of 20 rounds that are compiled wherever a layer draws some: a quarter of the
-    operations of a training step with dropout. A value in `JAX_THREEFRY_GPU_KERNEL_LOWERING` stays.
+    The same random bits are drawn by JAX's own kernel, instead of 20 rounds that are compiled wherever a layer draws some: a quarter
+    of the operations of a training step with dropout. A value in `JAX_THREEFRY_GPU_KERNEL_LOWERING` stays.
     """
     if keras.config.backend() != "jax":
         return

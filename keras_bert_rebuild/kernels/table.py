@@ -149,7 +149,7 @@ TABLE = (
         "jax",
         "clipping.clip_factor",
         "XLA compiles and starts a kernel or two for the norm of each bias; all of them are one array here",
-        "Compiled once",
+        "GPU",
         "CUDA, one device or DataParallel",
         conditions.clips_on_cuda,
     ),
