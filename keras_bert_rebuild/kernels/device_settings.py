@@ -97,8 +97,8 @@ def compile_quickly() -> None:
     (`benchmarks/RESULTS.md`). A value in `XLA_FLAGS` stays. In other releases of JAX than `CUBLAS_ALONE_IN` nothing is set, since
     JAX ends the process over a flag that it does not know.
 
-    The same random bits are drawn by JAX's own kernel, instead of 20 rounds that are compiled wherever a layer draws some: a quarter
-    of the operations of a training step with dropout. A value in `JAX_THREEFRY_GPU_KERNEL_LOWERING` stays.
+    The same random bits are drawn by JAX's own kernel, instead of 20 rounds that are compiled wherever a layer draws some: a
+    quarter of the operations of a training step. A value in `JAX_THREEFRY_GPU_KERNEL_LOWERING` stays.
     """
     if keras.config.backend() != "jax":
         return

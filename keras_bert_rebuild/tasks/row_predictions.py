@@ -27,9 +27,10 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
         A list of float32 arrays, in the order of the rows.
     """
     sizes = [len(row) for row in inputs[0]]
+    batches = _row_batches(sizes, max_len, batch_size, lengths)
     answers, done, running = [None] * len(sizes), 0, None
-    if len(sizes) > batch_size:
-        _compile_ahead(model, inputs, padding, max_len, batch_size, lengths)
+    if len(batches) > 1:
+        _compile_ahead(model, inputs, padding, batches)
 
     def settle():
         nonlocal done
@@ -41,8 +42,8 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
             if progress is not None:
                 progress(done, len(sizes))
 
-    for indexes, rows, length in _row_batches(sizes, max_len, batch_size, lengths):
-        outputs = begun(model, input_arrays(_picked(inputs, rows), length, padding))
+    for indexes, rows, length in batches:
+        outputs = begun(model, _arrays(inputs, padding, rows, length))
         settle()
         running = indexes, outputs
     settle()
@@ -61,30 +62,31 @@ def compile_predictions_ahead(task, encoded, batch_size):
     """
     if task.predicts_encoded_rows:
         inputs, padding = task.inputs_of(encoded.windows)
-        _compile_ahead(task.model, inputs, padding, task.max_len, batch_size, task.row_lengths)
+        batches = _row_batches([len(row) for row in inputs[0]], task.max_len, batch_size, task.row_lengths)
+        _compile_ahead(task.model, inputs, padding, batches)
 
 
-def _compile_ahead(model, inputs, padding, max_len, batch_size, lengths):
-    """Start compiling what `predict_rows` needs for these rows; its arguments."""
+def _compile_ahead(model, inputs, padding, batches):
+    """Start compiling the program of each shape among batches from `_row_batches`."""
     # Not on processors: two cores compile two programs no faster than one after the other.
     if not (traits.compiles_each_shape() and traits.runs_on_accelerator() and isinstance(model, keras.Model)):
         return
-    shapes = {}
-    for _, rows, length in _row_batches([len(row) for row in inputs[0]], max_len, batch_size, lengths):
-        shapes.setdefault((len(rows), length), rows)
-    batches = [input_arrays(_picked(inputs, rows), length, padding) for (_, length), rows in shapes.items()]
-    compiled_ahead(model, [check_inputs(model, batch) for batch in batches])
+    shapes = {(len(rows), length): rows for _, rows, length in batches}
+    compiled_ahead(model, [check_inputs(model, _arrays(inputs, padding, rows, length)) for (_, length), rows in shapes.items()])
 
 
 def _row_batches(sizes, max_len, batch_size, lengths):
-    """For each batch the indices of its rows, the same filled up to a shape that others have, too, and the length to pad to."""
+    """For each batch the indices of its rows, these filled up to a shape that others have, too, and the length to pad to."""
     lengths = lengths if lengths and lengths[-1] >= max(sizes, default=0) else buckets_for(sizes, max_len)
     # If every shape is compiled, the last of many batches is padded to a full one.
     always_full = traits.compiles_each_shape() and len(sizes) > batch_size
-    for indexes, length in bucket_batches(sizes, batch_size, lengths):
-        rows = np.arange(batch_size) % len(indexes) if always_full else filled_up(len(indexes), batch_size)
-        yield indexes, indexes[rows], length
+
+    def filled(indexes):
+        return indexes[np.arange(batch_size) % len(indexes) if always_full else filled_up(len(indexes), batch_size)]
+
+    return [(indexes, filled(indexes), length) for indexes, length in bucket_batches(sizes, batch_size, lengths)]
 
 
-def _picked(inputs, rows):
-    return [[values[i] for i in rows] for values in inputs]
+def _arrays(inputs, padding, rows, length):
+    """The arrays of a batch of rows."""
+    return input_arrays([[values[i] for i in rows] for values in inputs], length, padding)
