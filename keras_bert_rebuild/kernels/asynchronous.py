@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.kernels.interventions import running_interventions
 
 # Backends with asynchronous dispatch, and their modules: `begin` returns outputs still being computed, `put` starts a copy.
 MODULES = {"jax": "keras_bert_rebuild.kernels.jax_asynchronous", "torch": "keras_bert_rebuild.kernels.torch_asynchronous"}
@@ -33,7 +34,7 @@ def dispatched(model: Any, inputs: Any, variables: list[Any] | None = None) -> A
         The outputs on the device, for `fetched`.
     """
     with _lock_of(model):
-        module = MODULES.get(keras.config.backend()) if _has_its_function(model) else None
+        module = MODULES.get(keras.config.backend()) if _is_compiled_for_one_device(model) else None
         if module is None:
             return model.predict_on_batch(inputs)
         return importlib.import_module(module).begin(model, inputs, variables)
@@ -48,9 +49,24 @@ def compiled_ahead(model: Any, batches: Sequence[Any]) -> None:
         model: a Keras model.
         batches: the inputs of batches, already checked, each of another shape.
     """
-    if keras.config.backend() == "jax" and _has_its_function(model):
+    if keras.config.backend() == "jax" and _is_compiled_for_one_device(model):
         with _lock_of(model):
             importlib.import_module(MODULES["jax"]).compile_ahead(model, batches)
+
+
+def train_compiled_ahead(model: Any, batches: Callable[[], Sequence[Any]]) -> None:
+    """Start compiling the training step for batches of these shapes, in threads, on JAX and an accelerator.
+
+    `model.train_function` waits for all of them in its first call.
+
+    Args:
+        model: a Keras model with a new `train_function`, and with variables for all of its state.
+        batches: returns batches as `fit` gets them, each of another shape.
+    """
+    # Not on processors: two cores compile two programs no faster than one after the other.
+    ahead = keras.config.backend() == "jax" and traits.runs_on_accelerator() and not running_interventions()
+    if ahead and _is_compiled_for_one_device(model) and model.jit_compile and (made := batches()):
+        model.train_function = importlib.import_module(MODULES["jax"]).train_after_compiling(model, made)
 
 
 def _lock_of(model):
@@ -58,8 +74,8 @@ def _lock_of(model):
         return _LOCKS.setdefault(model, threading.Lock())
 
 
-def _has_its_function(model):
-    """Whether predictions of this model use a function of ours, where the backend has one."""
+def _is_compiled_for_one_device(model):
+    """Whether a model is not run eagerly and its batches are not divided over devices."""
     return isinstance(model, keras.Model) and not model.run_eagerly and keras.distribution.distribution() is None
 
 

@@ -50,11 +50,38 @@ def compile_ahead(model, batches):
     if not new:
         return
     values = [jax.ShapeDtypeStruct(variable.shape, variable.dtype) for variable in model.variables]
-    threads = ThreadPoolExecutor(len(new), "compile-ahead")
-    for shapes, inputs in new.items():
-        arguments = keras.tree.map_structure(lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype), inputs)
-        ahead[shapes] = threads.submit(_compile, program.lower(values, arguments))
+    calls = [(values, keras.tree.map_structure(_argument, inputs)) for inputs in new.values()]
+    ahead.update(zip(new, _compile_in_threads(program, calls), strict=True))
+
+
+def train_after_compiling(model, batches):
+    """Compile the training step for each batch in a thread, and return a `train_function` that first waits for all of them.
+
+    Args:
+        model: a Keras model with a `train_function`.
+        batches: batches of different shapes.
+    """
+    # Keras makes such a function of the same method, whose calls find the programs of this one as long as it exists.
+    step = jax.jit(model.train_step, donate_argnums=0, out_shardings=None)
+    kinds = model.trainable_variables, model.non_trainable_variables, model.optimizer.variables, model.metrics_variables
+    state = tuple([variable.value for variable in kind] for kind in kinds)
+    compiling = _compile_in_threads(step, [(state, batch) for batch in batches])
+    train = model.train_function
+
+    def train_compiled(state, iterator, step=step):
+        wait(compiling)  # if one failed, the call below says why
+        return train(state, iterator)
+
+    return train_compiled
+
+
+def _compile_in_threads(program, calls):
+    """Futures of programs for these arguments, each compiled in a thread of its own, traced in this one."""
+    threads = ThreadPoolExecutor(len(calls), "compile-ahead")
+    # Each begins before the next one is traced.
+    compiling = [threads.submit(_compile, program.lower(*arguments)) for arguments in calls]
     threads.shutdown(wait=False)
+    return compiling
 
 
 def _compile(lowered):

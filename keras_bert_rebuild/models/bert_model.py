@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.kernels.asynchronous import train_compiled_ahead
 from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, in_epochs, is_arrays
 from keras_bert_rebuild.models.compiled_functions import follow_interventions, forget_functions, traced_again
@@ -149,10 +150,15 @@ class BertModel(keras.Model):
         return super().predict_on_batch(self._check_single(x)[0])
 
     def make_train_function(self, force: bool = False) -> Any:
+        data = self._previewed
         self._end_preview()
         follow_interventions(self)
+        before = self.train_function
         with traced_again(self, "train_step"):
-            return super().make_train_function(force)
+            made = super().make_train_function(force)
+        if data is not None and self.train_function is not before:
+            train_compiled_ahead(self, data.one_of_each_shape)
+        return made
 
     def make_test_function(self, force: bool = False) -> Any:
         self._end_preview()

@@ -169,6 +169,11 @@ class CheckedPyDataset(keras.utils.PyDataset):
             random.shuffle(self._order)
         return ahead.at(index)
 
+    def one_of_each_shape(self):
+        """A batch of each shape of an epoch; none if the wrapped dataset does not tell them."""
+        tell = getattr(self.dataset, "one_of_each_shape", list)
+        return [self.check(as_tuples(batch)) for batch in tell()]
+
     def take_shuffle(self, shuffle=None):
         """The `shuffle` to pass to Keras; if threads must know the order of the batches, it is drawn here instead.
 

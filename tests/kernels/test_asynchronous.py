@@ -4,9 +4,12 @@ import keras
 import numpy as np
 import pytest
 from helpers.compiled_programs import compiled_programs
-from helpers.small_tasks import small_encoder
+from helpers.small_tasks import small_encoder, small_task
 
-from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, dispatched, fetched
+from keras_bert_rebuild import TextClassifier
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
+from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, dispatched, fetched, train_compiled_ahead
 
 
 @pytest.fixture
@@ -66,9 +69,36 @@ def test_a_program_that_could_not_be_compiled_ahead_is_compiled_when_it_is_neede
     assert np.isfinite(fetched(dispatched(model, rows))).all()
 
 
-def test_nothing_is_compiled_ahead_for_a_model_that_keras_runs_itself(rows):
+def test_nothing_is_compiled_ahead_for_a_model_that_keras_runs_itself(rows, monkeypatch):
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
     model = small_encoder(())
     model.run_eagerly = True
     compiled_ahead(model, [rows])
+    train_compiled_ahead(model, pytest.fail)
+    assert model.train_function is None
     compiled_ahead(small_encoder(()), [])
+    train_compiled_ahead(small_encoder(()), list)
     assert np.isfinite(fetched(dispatched(model, rows))).all()
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+def test_a_training_step_that_could_not_be_compiled_ahead_is_compiled_when_it_is_needed(monkeypatch):
+    import jax
+
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
+    monkeypatch.setattr(jax.stages.Lowered, "compile", lambda lowered: 1 / 0)
+    task = small_task(TextClassifier, labels=["cat", "dog"])
+    task.compile(keras.optimizers.SGD(0.1))
+    batches = task.batches(task.encode([ClassifiedText("the cat", label="cat"), ClassifiedText("the dog", label="dog")]))
+    with compiled_programs() as programs:
+        (loss,) = task.model.fit(batches, shuffle=False, verbose=0).history["loss"]
+    assert np.isfinite(loss)
+    assert ("jit(train_step)", "MainThread") in programs
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+def test_a_processor_compiles_no_training_step_ahead(monkeypatch):
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: False)
+    model = small_encoder(())
+    train_compiled_ahead(model, pytest.fail)
+    assert model.train_function is None

@@ -137,7 +137,6 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     adapt(made.model, settings)  # before a training model shares its layers
     schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)
     compile_task(made, settings, schedule, weights)
-    compile_predictions_ahead(made, encoded["dev"], settings.batch_size)  # while the training step is compiled
     described = {
         "task": spec.name,
         "model": str(model) if isinstance(model, (str, Path)) else "a model of this process",
@@ -148,13 +147,15 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     # Results of an earlier, finished start of the run belong to other weights; they are retained until there are new ones.
     finished = (output / REPORTS[0]).is_file()
     with written_again(output) if finished else contextlib.nullcontext(output) as folder:
-        trained = _train(made, spec, settings, folder, batches, examples, schedule, steps, report)
+        ahead = lambda logs: compile_predictions_ahead(made, encoded["dev"], settings.batch_size)  # noqa: E731
+        compiles = keras.callbacks.LambdaCallback(on_train_begin=ahead)  # when the training step is already being compiled
+        trained = _train(made, spec, settings, folder, batches, examples, schedule, steps, report, compiles)
         done = _evaluate(trained, spec, settings, folder, examples, described, started)
         trained.checkpoints.remove()
         return done
 
 
-def _train(made, spec, settings, folder, batches, examples, schedule, steps, report):
+def _train(made, spec, settings, folder, batches, examples, schedule, steps, report, compiles):
     """Train to the end, save the best weights in `folder`, and return the callback that selected them."""
     signals = StopOnSignal()
     checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
@@ -169,7 +170,7 @@ def _train(made, spec, settings, folder, batches, examples, schedule, steps, rep
 
     reports = table, report, save, checkpoints
     callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, *reports, start, facts)
-    callbacks = [TorchStepSeeds(settings.seed, start), callback, signals]
+    callbacks = [TorchStepSeeds(settings.seed, start), callback, signals, compiles]
     epochs, (epoch, first) = -(-steps // len(batches)), divmod(start, len(batches))
     with signals:
         if first:

@@ -64,6 +64,17 @@ def test_a_smaller_batch_is_filled_up_with_rows_whose_labels_are_ignored(sequenc
     assert len(alone[0][1]) == 3  # no other batch has the shape
 
 
+@pytest.mark.parametrize("filling", [None, -100])
+def test_one_batch_of_each_shape_is_told(sequences, filling):
+    labels = list(range(len(sequences)))
+    data = BucketedBatches([sequences], labels, batch_size=8, buckets=BUCKETS, seed=3, filling=filling)
+    shapes = [x.shape for x, _ in data.one_of_each_shape()]
+    assert len(shapes) == len(set(shapes))
+    for epoch in (0, 1):
+        assert {data.batch(epoch, index)[0].shape for index in range(len(data))} == set(shapes)
+    assert any(rows != 8 for rows, _ in shapes) == (filling is None)
+
+
 def test_the_order_depends_on_seed_and_epoch(rng):
     lengths = rng.integers(1, 33, 200)
 

@@ -7,7 +7,7 @@ from helpers.compiled_programs import compiled_programs
 from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 
 from keras_bert_rebuild import TextClassifier, TokenClassifier, save_pretrained
-from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TaggedWords
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, TaggedWords
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune import LENGTHS, finetune, shared_lengths
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
@@ -109,15 +109,31 @@ def test_only_a_fine_tuning_fills_up_its_batches_and_only_where_each_shape_is_co
     assert min(label for index in range(3) for label in plain[index][1]) == 0
 
 
+MULTI = [ClassifiedText(each.text, label=(each.label,)) for each in CLASSIFIED]
+CHOICES = [ChoiceQuestion(each.text, ("the cat", "the dog sat"), number % 2) for number, each in enumerate(CLASSIFIED)]
+
+
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
-def test_an_accelerator_compiles_the_predictions_of_an_evaluation_before_the_first_step(monkeypatch, tmp_path):
-    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
+@pytest.mark.parametrize(
+    ("task", "examples", "steps"),
+    [("classification", CLASSIFIED, 1), ("multi_label", MULTI, 2), ("multiple_choice", CHOICES, 2)],  # the last batch is smaller
+)
+def test_an_accelerator_compiles_steps_and_predictions_side_by_side_and_none_twice(task, examples, steps, monkeypatch, tmp_path):
     save_pretrained(small_encoder(), tmp_path / "model", vocabulary=VOCABULARY)
-    settings = {"epochs": 1, "batch_size": 4, "workers": 0, "max_len": 40}
-    with compiled_programs() as programs:
-        finetune("classification", tmp_path / "model", CLASSIFIED, CLASSIFIED, tmp_path / "run", settings)
-    threads = {name: {thread for of, thread in programs if of == name} for name in ("jit(answer)", "jit(train_step)")}
-    assert threads == {"jit(answer)": {"compile-ahead"}, "jit(train_step)": {"MainThread"}}
+    settings = {"epochs": 2, "batch_size": 4, "workers": 2, "max_len": 40}
+    names, weights = [], []
+    for is_accelerator, thread in ((False, "MainThread"), (True, "compile-ahead")):
+        monkeypatch.setattr(traits, "runs_on_accelerator", lambda: is_accelerator)  # noqa: B023
+        with compiled_programs() as programs:
+            done = finetune(task, tmp_path / "model", examples, examples, tmp_path / thread, settings)
+        of_model = [program for program in programs if program[0] in ("jit(answer)", "jit(train_step)")]
+        assert {thread for _, thread in of_model} == {thread}
+        names.append(sorted(name for name, _ in of_model))
+        weights.append([weight.numpy() for weight in done.task.model.weights])
+    assert names[0] == names[1]
+    assert names[0].count("jit(train_step)") == steps
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_another_backend_has_the_usual_lengths(encoded, monkeypatch):
