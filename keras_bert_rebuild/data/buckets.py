@@ -10,6 +10,9 @@ from keras_bert_rebuild.data.batches import rows_of_batch
 # A batch that runs before it is full also takes rows of at least this fraction of its length: cheaper than a batch of their own.
 CLOSE = 0.85
 
+# Where every shape is compiled, a batch is padded to at most this multiple of its rows rather than compiled for fewer rows.
+SPARE = 8
+
 # Rows that may be read, and bytes of results that may be held back, before the oldest row has its result.
 LOOK_AHEAD = 4096
 WAITING_BYTES = 1 << 27
@@ -82,6 +85,23 @@ class Buckets:
     def rows(self, length):
         """The number of rows in a full batch of a length."""
         return rows_of_batch(self.batch_tokens, length)
+
+    def batches(self, sizes, are_all):
+        """The different batches that rows of these sizes need, pairs of a number of rows and a length.
+
+        Args:
+            sizes: tokens of every row.
+            are_all: whether no other rows come; else full batches of all lengths of which enough rows for one are known.
+        """
+        counts = np.bincount(np.searchsorted(self.lengths, sizes), minlength=len(self.lengths))
+        found = []
+        for length, count in zip(self.lengths, counts.tolist(), strict=False):
+            full = self.rows(length)
+            if count >= full or (not are_all and SPARE * count >= full):
+                found.append((full, length))
+            if are_all and count % full:
+                found.append((count % full, length))
+        return found
 
     def stream(self, rows):
         """Yield the result of every row, in order.

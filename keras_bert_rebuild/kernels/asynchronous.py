@@ -40,33 +40,35 @@ def dispatched(model: Any, inputs: Any, variables: list[Any] | None = None) -> A
         return importlib.import_module(module).begin(model, inputs, variables)
 
 
-def compiled_ahead(model: Any, batches: Sequence[Any]) -> None:
-    """Start compiling what `dispatched` needs for batches of these shapes, in threads, on JAX; elsewhere nothing is to be compiled.
+def compiles_ahead(model: Any) -> bool:
+    """Whether programs of a model are compiled in threads, before they are needed: on JAX and an accelerator.
 
-    `dispatched` waits for a program that is still being compiled.
+    Not on a CPU: two cores compile two programs no faster than one after the other.
+    """
+    ahead = keras.config.backend() == "jax" and traits.runs_on_accelerator() and _is_compiled_for_one_device(model)
+    return ahead and model.jit_compile
+
+
+def compiled_ahead(model: Any, batches: Sequence[Any]) -> None:
+    """Start compiling what `dispatched` needs for batches of these shapes, in threads; it waits for what it needs of them.
 
     Args:
-        model: a Keras model.
+        model: a Keras model that `compiles_ahead`.
         batches: the inputs of batches, already checked, each of another shape.
     """
-    if keras.config.backend() == "jax" and _is_compiled_for_one_device(model):
-        with _lock_of(model):
-            importlib.import_module(MODULES["jax"]).compile_ahead(model, batches)
+    with _lock_of(model):
+        importlib.import_module(MODULES["jax"]).compile_ahead(model, batches)
 
 
-def train_compiled_ahead(model: Any, batches: Callable[[], Sequence[Any]]) -> None:
-    """Start compiling the training step for batches of these shapes, in threads, on JAX and an accelerator.
-
-    `model.train_function` waits for all of them in its first call.
+def train_compiled_ahead(model: Any, batches: Sequence[Any]) -> None:
+    """Start compiling the training step for batches of these shapes, in threads; the first step waits for all of them.
 
     Args:
-        model: a Keras model with a new `train_function`, and with variables for all of its state.
-        batches: returns batches as `fit` gets them, each of another shape.
+        model: a Keras model that `compiles_ahead`, with a new `train_function`, and with variables for all of its state.
+        batches: batches as `fit` gets them, each of another shape.
     """
-    # Not on processors: two cores compile two programs no faster than one after the other.
-    ahead = keras.config.backend() == "jax" and traits.runs_on_accelerator() and not running_interventions()
-    if ahead and _is_compiled_for_one_device(model) and model.jit_compile and (made := batches()):
-        model.train_function = importlib.import_module(MODULES["jax"]).train_after_compiling(model, made)
+    if batches and not running_interventions():
+        model.train_function = importlib.import_module(MODULES["jax"]).train_after_compiling(model, batches)
 
 
 def _lock_of(model):

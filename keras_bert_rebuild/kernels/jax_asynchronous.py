@@ -42,8 +42,6 @@ def compile_ahead(model, batches):
         model: a Keras model.
         batches: inputs of different shapes.
     """
-    if not model.jit_compile:
-        return
     program = _program(model)
     ahead = _AHEAD.setdefault(program, {})
     new = {shapes: inputs for inputs in batches if (shapes := _shapes(inputs)) not in ahead}

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.asynchronous import train_compiled_ahead
+from keras_bert_rebuild.kernels.asynchronous import compiles_ahead, train_compiled_ahead
 from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, in_epochs, is_arrays
 from keras_bert_rebuild.models.compiled_functions import follow_interventions, forget_functions, traced_again
@@ -156,8 +156,8 @@ class BertModel(keras.Model):
         before = self.train_function
         with traced_again(self, "train_step"):
             made = super().make_train_function(force)
-        if data is not None and self.train_function is not before:
-            train_compiled_ahead(self, data.one_of_each_shape)
+        if data is not None and self.train_function is not before and compiles_ahead(self):
+            train_compiled_ahead(self, data.one_of_each_shape())
         return made
 
     def make_test_function(self, force: bool = False) -> Any:

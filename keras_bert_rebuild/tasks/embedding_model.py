@@ -8,8 +8,10 @@ import numpy as np
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.batches import bucket_lengths
+from keras_bert_rebuild.data.buckets import SPARE
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.asynchronous import fetched
+from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, compiles_ahead, fetched
+from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.tasks.sentence_modules import module_layers
@@ -28,9 +30,6 @@ POOLINGS = {
 
 # Keras's layers that process every position in the same way, whatever the length.
 OF_ANY_LENGTH = {"InputLayer", "Dropout", "Concatenate", "LayerNormalization", "Embedding", "Dense", "UnitNormalization"}
-
-# A batch is padded to at most this multiple of its rows rather than compiled for a new number of rows.
-SPARE = 8
 
 # The inputs that receive rows, in the order assumed for inputs with other names.
 NAMES = ("Input-Token", "Input-Segment", "Input-Mask")
@@ -179,6 +178,20 @@ class RowAnswers:
     def start(self):
         """Begin a stream of batches, in which the model has the same variables; their values may change."""
         self._variables = list(self.model.variables)
+
+    def compile_ahead(self, batches):
+        """Start compiling what the first batches need, if they need several programs and the model `compiles_ahead`.
+
+        Args:
+            batches: pairs of a number of rows and the length to pad them to.
+        """
+        if self.model.inputs[0].shape[1] is not None or not compiles_ahead(self.model):
+            return
+        known = {(rows, length) for length, counts in self._counts.items() for rows in counts}
+        shapes = {(len(self._filled_up(count, length)), length) for count, length in batches} - known
+        if len(shapes) > 1:
+            empty = [bare_if_one(tuple(np.zeros(shape, "int32") for _ in self.model.inputs)) for shape in shapes]
+            compiled_ahead(self.model, [check_inputs(self.model, inputs) for inputs in empty])
 
     def __call__(self, rows, length):
         """Start computing `EncodedRows`, padded to a length; return the argument of `fetch` and the number of rows."""

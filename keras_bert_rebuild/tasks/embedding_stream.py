@@ -52,6 +52,8 @@ class EmbeddingStream:
         fetch: see `Buckets`.
         few: if every length is compiled, choose at most five lengths by the first 1,024 texts; see `chosen_lengths`.
         start: called before the first batch of every stream.
+        ahead: with `few`, called with the batches that the first 1,024 texts need, pairs of a number of rows and a length, before
+            the first of them is computed; later streams of the same lengths need no others.
 
     Example: `for vector in EmbeddingStream.of_model(model, tokenizer).stream(lines): ...`
     """
@@ -69,6 +71,7 @@ class EmbeddingStream:
         few: bool = False,
         stride: int | None = None,
         start: Callable[[], Any] | None = None,
+        ahead: Callable[[Sequence[tuple[int, int]]], Any] | None = None,
     ) -> None:
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1; got {batch_tokens}.")
@@ -80,6 +83,7 @@ class EmbeddingStream:
         self._buckets = Buckets(answer, lengths, batch_tokens, look_ahead or max(LOOK_AHEAD, batch_tokens), fetch)
         self._to_choose = few
         self._start = start
+        self._ahead = ahead
 
     @classmethod
     def of_model(
@@ -124,9 +128,8 @@ class EmbeddingStream:
         answers = RowAnswers(pooled, tokenizer.pad_id, max_rows=lambda length: rows_of_batch(tokens, length))
         few = lengths is None and pooled.inputs[0].shape[1] is None and traits.compiles_each_shape(pooled)
         lengths = lengths_of(pooled, max_len) if lengths is None else lengths
-        return cls(
-            answers, tokenizer, max_len, lengths, tokens, fetch=answers.fetch, start=answers.start, **{"few": few, **options}
-        )
+        calls = {"fetch": answers.fetch, "start": answers.start, "ahead": answers.compile_ahead}
+        return cls(answers, tokenizer, max_len, lengths, tokens, **calls, **{"few": few, **options})
 
     @property
     def lengths(self) -> Sequence[int]:
@@ -181,11 +184,13 @@ class EmbeddingStream:
                 rows += len(block.sizes)
                 if rows >= FIRST_TEXTS:
                     break
+            sizes = np.concatenate([block.sizes for block in first]) if first else np.zeros(0, int)
             if rows >= ENOUGH:
-                sizes = np.concatenate([block.sizes for block in first])
                 lengths = chosen_lengths(sizes[:FIRST_TEXTS], self.max_len)
                 self._buckets = self._buckets.with_lengths(lengths)
                 self._to_choose = False  # so that later texts reuse the same programs
+            if self._ahead is not None:
+                self._ahead(self._buckets.batches(sizes, are_all=rows < FIRST_TEXTS))
             blocks = itertools.chain(first, blocks)
         yield from self._buckets.stream_blocks(blocks)
 

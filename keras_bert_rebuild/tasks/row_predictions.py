@@ -1,12 +1,11 @@
 """The outputs of a model for rows of any length, in batches of similar length, and their programs compiled ahead; thread-safe."""
 
-import keras
 import numpy as np
 
 from keras_bert_rebuild.data.batches import input_arrays
 from keras_bert_rebuild.data.labelled.length_buckets import bucket_batches
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, fetched
+from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, compiles_ahead, fetched
 from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.tasks.text_rows import begun, buckets_for, filled_up
 
@@ -68,11 +67,9 @@ def compile_predictions_ahead(task, encoded, batch_size):
 
 def _compile_ahead(model, inputs, padding, batches):
     """Start compiling the program of each shape among batches from `_row_batches`."""
-    # Not on processors: two cores compile two programs no faster than one after the other.
-    if not (traits.compiles_each_shape() and traits.runs_on_accelerator() and isinstance(model, keras.Model)):
-        return
-    shapes = {(len(rows), length): rows for _, rows, length in batches}
-    compiled_ahead(model, [check_inputs(model, _arrays(inputs, padding, rows, length)) for (_, length), rows in shapes.items()])
+    if compiles_ahead(model):
+        shapes = {(len(rows), length): rows for _, rows, length in batches}
+        compiled_ahead(model, [check_inputs(model, _arrays(inputs, padding, rows, length)) for (_, length), rows in shapes.items()])
 
 
 def _row_batches(sizes, max_len, batch_size, lengths):

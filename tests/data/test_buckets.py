@@ -51,6 +51,23 @@ def test_batches_are_full_where_many_rows_may_wait(rng):
     assert len(partial) <= 3
 
 
+def test_the_batches_of_known_rows_are_those_that_run(rng):
+    for count in (1, 5, 40, 300):
+        answer = Recorder()
+        buckets = Buckets(answer, [8, 16, 32], 64, 500)
+        sizes = rng.integers(1, 33, count)
+        list(buckets.stream(rows_of(sizes)))
+        assert set(buckets.batches(sizes, are_all=True)) == set(answer.batches)
+    assert buckets.batches([], are_all=True) == []
+
+
+def test_full_batches_are_expected_of_lengths_that_have_an_eighth_of_one():
+    buckets = Buckets(None, [8, 16, 32], 64 * 16)  # 128, 64 and 32 rows
+    sizes = [3] * 15 + [12] * 8 + [30] * 40
+    assert buckets.batches(sizes, are_all=False) == [(64, 16), (32, 32)]
+    assert buckets.batches(sizes, are_all=True) == [(15, 8), (8, 16), (32, 32), (8, 32)]
+
+
 class Device(Recorder):
     """Answers when it is asked for the answers, and records when batches begin and when they are fetched."""
 

@@ -9,7 +9,7 @@ from helpers.small_tasks import small_encoder, small_task
 from keras_bert_rebuild import TextClassifier
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, dispatched, fetched, train_compiled_ahead
+from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, compiles_ahead, dispatched, fetched, train_compiled_ahead
 
 
 @pytest.fixture
@@ -69,16 +69,23 @@ def test_a_program_that_could_not_be_compiled_ahead_is_compiled_when_it_is_neede
     assert np.isfinite(fetched(dispatched(model, rows))).all()
 
 
-def test_nothing_is_compiled_ahead_for_a_model_that_keras_runs_itself(rows, monkeypatch):
-    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
-    model = small_encoder(())
+@pytest.mark.parametrize("is_accelerator", [False, True])
+def test_programs_are_compiled_ahead_on_jax_and_an_accelerator_unless_keras_runs_the_model_itself(is_accelerator, monkeypatch):
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: is_accelerator)
+    model, on_jax = small_encoder(()), keras.config.backend() == "jax"
+    model.compile(jit_compile=True)
+    assert compiles_ahead(model) == (on_jax and is_accelerator)
     model.run_eagerly = True
-    compiled_ahead(model, [rows])
-    train_compiled_ahead(model, pytest.fail)
+    assert not compiles_ahead(model)
+    model.compile(jit_compile=False)
+    assert not compiles_ahead(model)
+    assert not compiles_ahead("a model of another library")
+
+
+def test_no_batches_compile_nothing():
+    model = small_encoder(())
+    train_compiled_ahead(model, [])
     assert model.train_function is None
-    compiled_ahead(small_encoder(()), [])
-    train_compiled_ahead(small_encoder(()), list)
-    assert np.isfinite(fetched(dispatched(model, rows))).all()
 
 
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
@@ -94,11 +101,3 @@ def test_a_training_step_that_could_not_be_compiled_ahead_is_compiled_when_it_is
         (loss,) = task.model.fit(batches, shuffle=False, verbose=0).history["loss"]
     assert np.isfinite(loss)
     assert ("jit(train_step)", "MainThread") in programs
-
-
-@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
-def test_a_processor_compiles_no_training_step_ahead(monkeypatch):
-    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: False)
-    model = small_encoder(())
-    train_compiled_ahead(model, pytest.fail)
-    assert model.train_function is None

@@ -5,6 +5,7 @@ import io
 import keras
 import numpy as np
 import pytest
+from helpers.compiled_programs import compiled_programs
 from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 
 from keras_bert_rebuild import EmbeddingStream, SentenceEmbedder, extract_embeddings
@@ -52,6 +53,34 @@ def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
     assert {length for _, length in shapes} == {length for _, length in before}
     monkeypatch.undo()
     np.testing.assert_allclose(EmbeddingStream.of_model(model, TOKENIZER)(texts), vectors, atol=1e-5)
+
+
+@pytest.mark.compiles_long
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+@pytest.mark.parametrize("count", [20, 300, 1200])
+def test_an_accelerator_compiles_the_shapes_of_the_first_texts_side_by_side(count, rng, monkeypatch):
+    texts = [sentence(rng, int(words)) for words in rng.integers(1, 38, count)]
+    found = []
+    for is_accelerator, thread in ((False, "MainThread"), (True, "compile-ahead")):
+        monkeypatch.setattr(traits, "runs_on_accelerator", lambda: is_accelerator)  # noqa: B023
+        stream = EmbeddingStream.of_model(small_encoder(()), TOKENIZER, batch_tokens=512)
+        with compiled_programs() as programs:
+            found.append(stream(texts))
+        threads = [thread for name, thread in programs if name == "jit(answer)"]
+        assert len(threads) > 1
+        assert set(threads) == {thread}
+        with compiled_programs() as programs:
+            np.testing.assert_array_equal(stream(texts), found[-1])
+        assert "jit(answer)" not in dict(programs)
+    np.testing.assert_allclose(*found, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+def test_one_shape_is_compiled_when_it_is_needed(monkeypatch):
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
+    with compiled_programs() as programs:
+        EmbeddingStream.of_model(small_encoder(()), TOKENIZER)(["the cat sat"])
+    assert [program for program in programs if program[0] == "jit(answer)"] == [("jit(answer)", "MainThread")]
 
 
 @pytest.mark.compiles_long
