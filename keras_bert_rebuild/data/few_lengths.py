@@ -38,7 +38,8 @@ def chosen_lengths(sizes, longest, most=MOST, price=0):
     """The lengths with the least padding for rows of these sizes, followed by lengths for longer rows.
 
     Args:
-        sizes: tokens of every row, an array; if there are fewer than `ENOUGH` rows, the result is `few_lengths(longest)`.
+        sizes: tokens of every row, an array; if there are fewer than `ENOUGH` rows and no price, the result is
+            `few_lengths(longest)`.
         longest: the longest row that may come, and the last of the lengths.
         most: maximum number of lengths for the given rows.
         price: cost of a length, in tokens that could be computed in the time it takes to compile its program.
@@ -54,7 +55,7 @@ def chosen_lengths(sizes, longest, most=MOST, price=0):
     >>> chosen_lengths([10] * 500 + [30] * 500, 32, price=20_000)
     [32]
     """
-    if len(sizes) < ENOUGH:
+    if len(sizes) < ENOUGH and not price:
         return few_lengths(longest)
     sizes, known = np.sort(sizes), candidates(longest)
     *others, last = known[: bisect.bisect_left(known, sizes[-1]) + 1]

@@ -232,11 +232,11 @@ def buckets_for(sizes, max_len, most=MOST, price=0):
     Args:
         sizes: number of tokens of every row; empty if unknown.
         max_len: maximum number of tokens in a row.
-        most, price: as for `chosen_lengths`, on JAX.
+        most, price: as for `chosen_lengths`, on JAX; with a price there are no rows but these.
     """
     if not traits.compiles_each_shape():
         return lengths_up_to(max_len, SHORT_TEXTS)
-    if len(sizes) < ENOUGH:
+    if len(sizes) < ENOUGH and not price:
         return few_lengths(max_len)
     longest = min(length for length in candidates(max_len) if length >= max(sizes))
     return chosen_lengths(sizes, longest, most, price)

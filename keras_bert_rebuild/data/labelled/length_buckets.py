@@ -143,12 +143,6 @@ class BucketedBatches(EpochBatches):
         chosen[count:] = [np.full_like(label, self.filling) for label in chosen[count:]]
         return x, np.asarray(chosen) if self.label_padding is None else padded(chosen, length, self.label_padding)
 
-    def one_of_each_shape(self) -> list[tuple[Any, ...]]:
-        """A batch of each shape that the batches of an epoch have."""
-        full = self.filling is not None and self._count > 1
-        shapes = {(full or len(groups), length): index for index, (groups, length) in enumerate(self.batches(self.epoch))}
-        return [self.batch(self.epoch, index) for index in shapes.values()]
-
     def restore(self, results: Any) -> Any:
         """Results of all batches in the order of the inputs: see `original_order`."""
         if self.seed is not None:

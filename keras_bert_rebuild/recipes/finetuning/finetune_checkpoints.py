@@ -100,6 +100,10 @@ class RestOfEpoch(EpochBatches):
     def batch(self, epoch, index):
         return self.of.batch(epoch, self.first + index)
 
+    def one_of_each_shape(self):
+        """As of the whole epoch."""
+        return self.of.one_of_each_shape()
+
     def __getitem__(self, index):
         if self._requested is None and index == 1:
             # Before an epoch, Keras inspects two batches to find out which dimensions vary on TensorFlow.

@@ -81,8 +81,14 @@ def squad_scores(answers, predicted, version=None):
     return scores
 
 
+# How far a threshold is from the margins if all of them are on one side of it, far above rounding.
+BEYOND = 1e-3
+
+
 def best_threshold(answers, predicted, margins, version="2.0"):
     """The threshold of the margin with the best F1; above it, "no answer" is predicted.
+
+    It lies halfway between two margins: at one of them, rounding in a batch of another shape would decide about that question.
 
     Args:
         answers: as for `squad_scores`.
@@ -103,7 +109,9 @@ def best_threshold(answers, predicted, margins, version="2.0"):
     ends = np.append(np.flatnonzero(np.diff(margins[order])) + 1, len(order))  # questions with equal margins are answered together
     counts = np.concatenate([[0], ends])
     best = counts[gains[counts].argmax()]
-    threshold = margins[order[best - 1]] if best else np.nextafter(margins.min(), -np.inf)
+    padded = np.concatenate([margins[order[:1]] - 2 * BEYOND, margins[order], margins[order[-1:]] + 2 * BEYOND])
+    below, above = padded[best : best + 2]
+    threshold = min((below + above) / 2, np.nextafter(above, -np.inf))
     return float(threshold), float(100 * (unanswered.sum() + gains[best]) / len(answers))
 
 

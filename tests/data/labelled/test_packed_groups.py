@@ -55,6 +55,16 @@ def test_without_a_seed_batches_are_consecutive_examples_and_the_last_may_be_lef
     assert len(batches_of(rng, drop_last=True)[0]) == 2
 
 
+def test_one_batch_of_each_shape_is_told(rng):
+    batches, _, _ = batches_of(rng, seed=4, batch_size=3, few_shapes=True)
+    told, all_ = (
+        [tuple(array.shape for array in (*x, y)) for x, y in some]
+        for some in (batches.one_of_each_shape(), [batches[index] for index in range(len(batches))])
+    )
+    assert 1 < len(told) == len(set(told))
+    assert set(told) <= set(all_)
+
+
 def test_rows_are_a_multiple_and_of_few_numbers(rng):
     batches, _, _ = batches_of(rng, multiple=5, few_shapes=True)
     assert {len(batches[i][0][0]) % 5 for i in range(3)} == {0}

@@ -43,6 +43,13 @@ def test_a_short_training_has_fewer_lengths_than_a_long_one(encoded, compiled):
     assert shared_lengths(encoded, steps, 40) == long
 
 
+def test_a_training_on_few_examples_has_few_lengths_too(task, compiled):
+    texts = [" ".join(["cat"] * words) for words in range(1, 38)]
+    few = {"train": task.encode([ClassifiedText(text, label="cat") for text in texts])}
+    assert shared_lengths(few, FinetuneSettings(epochs=1), 40) == [40]
+    assert len(shared_lengths(few, FinetuneSettings(epochs=1000), 40)) == LENGTHS
+
+
 def test_training_and_evaluation_have_at_most_five_shapes(task, encoded, compiled, monkeypatch):
     task.row_lengths = shared_lengths(encoded, FinetuneSettings(epochs=100), 40)
     batches = task.batches(encoded["train"], 32, seed=0, filling=task.ignored_label)

@@ -1,5 +1,6 @@
 """Answers are scored as SQuAD scores them."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +65,7 @@ def test_the_threshold_is_the_best_of_all(rows):
     threshold, f1 = best_threshold(given, said, margins)
     assert f1 == pytest.approx(f1_at(threshold))
     assert f1 == pytest.approx(max(f1_at(value) for value in (-4, *margins)))
+    assert np.abs(np.subtract(margins, threshold)).min() >= 1e-4  # more than the rounding of another batch
 
 
 def test_what_does_not_fit_is_an_error():
