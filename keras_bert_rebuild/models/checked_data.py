@@ -170,8 +170,8 @@ class CheckedPyDataset(keras.utils.PyDataset):
         return ahead.at(index)
 
     def one_of_each_shape(self):
-        """A batch of each shape of an epoch; none if the wrapped dataset does not tell them."""
-        tell = getattr(self.dataset, "one_of_each_shape", list)
+        """A batch of each shape of an epoch; none if the wrapped dataset does not tell them, or Keras adds weights to batches."""
+        tell = getattr(self.dataset, "one_of_each_shape", list) if self.puts_ahead else list
         return [self.check(as_tuples(batch)) for batch in tell()]
 
     def take_shuffle(self, shuffle=None):

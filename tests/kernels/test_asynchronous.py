@@ -82,6 +82,17 @@ def test_programs_are_compiled_ahead_on_jax_and_an_accelerator_unless_keras_runs
     assert not compiles_ahead("a model of another library")
 
 
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
+def test_no_step_is_compiled_ahead_for_batches_that_keras_changes(monkeypatch):
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
+    task = small_task(TextClassifier, labels=["cat", "dog"])
+    task.compile(keras.optimizers.SGD(0.1))
+    batches = task.batches(task.encode([ClassifiedText("the cat", label="cat"), ClassifiedText("the dog", label="dog")]))
+    with compiled_programs() as programs:
+        task.model.fit(batches, shuffle=False, verbose=0, class_weight={0: 2.0, 1: 1.0})
+    assert [program for program in programs if program[0] == "jit(train_step)"] == [("jit(train_step)", "MainThread")]
+
+
 def test_no_batches_compile_nothing():
     model = small_encoder(())
     train_compiled_ahead(model, [])
