@@ -128,7 +128,7 @@ class EmbeddingStream:
         answers = RowAnswers(pooled, tokenizer.pad_id, max_rows=lambda length: rows_of_batch(tokens, length))
         few = lengths is None and pooled.inputs[0].shape[1] is None and traits.compiles_each_shape(pooled)
         lengths = lengths_of(pooled, max_len) if lengths is None else lengths
-        calls = {"fetch": answers.fetch, "start": answers.start, "ahead": answers.compile_ahead}
+        calls: dict[str, Any] = {"fetch": answers.fetch, "start": answers.start, "ahead": answers.compile_ahead}
         return cls(answers, tokenizer, max_len, lengths, tokens, **calls, **{"few": few, **options})
 
     @property
