@@ -1,5 +1,6 @@
 """JAX: predictions that are returned before they are computed, programs compiled ahead, and asynchronous copies to a device."""
 
+import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor, wait
 
@@ -74,8 +75,8 @@ def train_after_compiling(model, batches):
 
 
 def _compile_in_threads(program, calls):
-    """Futures of programs for these arguments, each compiled in a thread of its own, traced in this one."""
-    threads = ThreadPoolExecutor(len(calls), "compile-ahead")
+    """Futures of programs for these arguments, compiled in threads, no more at once than cores, and traced in this one."""
+    threads = ThreadPoolExecutor(min(len(calls), os.cpu_count() or 1), "compile-ahead")
     # Each begins before the next one is traced.
     compiling = [threads.submit(_compile, program.lower(*arguments)) for arguments in calls]
     threads.shutdown(wait=False)

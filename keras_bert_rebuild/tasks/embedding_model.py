@@ -190,17 +190,16 @@ class RowAnswers:
         known = {(rows, length) for length, counts in self._counts.items() for rows in counts}
         shapes = {(len(self._filled_up(count, length)), length) for count, length in batches} - known
         if len(shapes) > 1:
-            empty = [bare_if_one(tuple(np.zeros(shape, "int32") for _ in self.model.inputs)) for shape in shapes]
+            empty = [bare_if_one(tuple(np.zeros(shape, "int32") for _ in self._names())) for shape in shapes]
             compiled_ahead(self.model, [check_inputs(self.model, inputs) for inputs in empty])
 
     def __call__(self, rows, length):
         """Start computing `EncodedRows`, padded to a length; return the argument of `fetch` and the number of rows."""
         model, count = self.model, len(rows)
-        names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
         few_shapes = self.max_rows is not None or self._compiled
         if not few_shapes and model.inputs[0].shape[1] is None:
             length = int(rows.sizes.max())
-        arrays = rows.arrays(names, length, self.pad_id)
+        arrays = rows.arrays(self._names(), length, self.pad_id)
         if few_shapes:
             chosen = self._filled_up(count, length)
             arrays = [array[chosen] for array in arrays] if len(chosen) != count else arrays
@@ -210,6 +209,10 @@ class RowAnswers:
         """Wait for a batch that was started; its rows, a float32 array."""
         outputs, count = answers
         return fetched(outputs)[:count]
+
+    def _names(self):
+        """What each input of the model receives."""
+        return [tensor.name if tensor.name in NAMES else name for tensor, name in zip(self.model.inputs, NAMES, strict=False)]
 
     def _filled_up(self, count, length):
         """The indices of the rows, padded to reuse a compiled program if one has not too many more rows."""
