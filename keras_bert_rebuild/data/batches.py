@@ -121,13 +121,16 @@ class EpochBatches(keras.utils.PyDataset):
         """Batch `index` of an epoch, regardless of earlier calls."""
         raise NotImplementedError
 
+    def batches(self, epoch: int) -> list[Bucket]:
+        """The `Bucket` of every batch of an epoch; none if batches are not made of such."""
+        return []
+
     def one_of_each_shape(self) -> list[tuple[Any, ...]]:
-        """Batches of the shapes of this epoch, each another one, if `batches(epoch)` gives a `Bucket` for each batch; else none.
+        """Batches of the shapes of this epoch, each another one; none if the class has no `batches`.
 
         One is made of each size of the buckets. If their sizes do not determine the shape, there can be shapes that are not found.
         """
-        buckets = self.batches(self.epoch) if hasattr(self, "batches") else ()
-        sizes = {(len(bucket.indexes), bucket.length): index for index, bucket in enumerate(buckets)}
+        sizes = {(len(bucket.indexes), bucket.length): index for index, bucket in enumerate(self.batches(self.epoch))}
         made = [self.batch(self.epoch, index) for index in sizes.values()]
         return list({tuple(array.shape for array in keras.tree.flatten(batch)): batch for batch in made}.values())
 

@@ -185,7 +185,7 @@ class RowAnswers:
         Args:
             batches: pairs of a number of rows and the length to pad them to.
         """
-        if self.model.inputs[0].shape[1] is not None or not compiles_ahead(self.model):
+        if len(batches) < 2 or self.model.inputs[0].shape[1] is not None or not compiles_ahead(self.model):
             return
         known = {(rows, length) for length, counts in self._counts.items() for rows in counts}
         shapes = {(len(self._filled_up(count, length)), length) for count, length in batches} - known

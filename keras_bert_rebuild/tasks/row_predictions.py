@@ -28,7 +28,7 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
     sizes = [len(row) for row in inputs[0]]
     batches = _row_batches(sizes, max_len, batch_size, lengths)
     answers, done, running = [None] * len(sizes), 0, None
-    if len(batches) > 1:
+    if len(batches) > 1 and compiles_ahead(model):
         _compile_ahead(model, inputs, padding, batches)
 
     def settle():
@@ -59,7 +59,7 @@ def compile_predictions_ahead(task, encoded, batch_size):
         encoded: rows from its `encode`.
         batch_size: rows per batch of the predictions.
     """
-    if task.predicts_encoded_rows:
+    if task.predicts_encoded_rows and compiles_ahead(task.model):
         inputs, padding = task.inputs_of(encoded.windows)
         batches = _row_batches([len(row) for row in inputs[0]], task.max_len, batch_size, task.row_lengths)
         _compile_ahead(task.model, inputs, padding, batches)
@@ -67,9 +67,8 @@ def compile_predictions_ahead(task, encoded, batch_size):
 
 def _compile_ahead(model, inputs, padding, batches):
     """Start compiling the program of each shape among batches from `_row_batches`."""
-    if compiles_ahead(model):
-        shapes = {(len(rows), length): rows for _, rows, length in batches}
-        compiled_ahead(model, [check_inputs(model, _arrays(inputs, padding, rows, length)) for (_, length), rows in shapes.items()])
+    shapes = {(len(rows), length): rows for _, rows, length in batches}
+    compiled_ahead(model, [check_inputs(model, _arrays(inputs, padding, rows, length)) for (_, length), rows in shapes.items()])
 
 
 def _row_batches(sizes, max_len, batch_size, lengths):
