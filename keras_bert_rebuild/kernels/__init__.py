@@ -16,10 +16,11 @@ from keras_bert_rebuild.kernels.operations import (
     replica_count,
     similarities,
     sum_over_replicas,
+    tokens_alone,
     windowed_attention,
 )
 from keras_bert_rebuild.kernels.optimizer_operations import Unclipped, adam_step, adam_steps, unclipped
-from keras_bert_rebuild.kernels.real_tokens import padding_is_unread
+from keras_bert_rebuild.kernels.real_tokens import padding_is_unread, padding_mask, with_padding, without_padding
 from keras_bert_rebuild.kernels.sequences import (
     begins_of_sequences,
     both_masks,
@@ -49,12 +50,16 @@ __all__ = [
     "mean_over_replicas",
     "of_tokens",
     "padding_is_unread",
+    "padding_mask",
     "positions_in_sequences",
     "replica_count",
     "similarities",
     "slots_with_sequences",
     "sum_over_replicas",
+    "tokens_alone",
     "unclipped",
     "visible_pairs",
     "windowed_attention",
+    "with_padding",
+    "without_padding",
 ]

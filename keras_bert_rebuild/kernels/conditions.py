@@ -79,9 +79,9 @@ def attends_on_processor(query, mask, causal, dropout, seeds=None):
 WIDE = 512
 
 
-def skips_padding(x, mask):
+def skips_padding(width, mask):
     """In a step that reads nothing at padding, on a processor: rows with padding, of wide tokens."""
-    return is_padding_unread() and mask is not None and len(mask.shape) == 2 and not has_sequences(mask) and x.shape[-1] >= WIDE
+    return is_padding_unread() and mask is not None and len(mask.shape) == 2 and not has_sequences(mask) and width >= WIDE
 
 
 # Texts of at most this many windows are compared as a whole.

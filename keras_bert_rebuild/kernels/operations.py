@@ -186,8 +186,22 @@ def of_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
         x: `(batch, length, width)`.
         mask: `(batch, length)`, or None; see `attention`.
     """
-    kernel = choose("of_tokens", x, mask)
+    kernel = choose("of_tokens", x.shape[-1], mask)
     return function(x) if kernel is None else kernel(function, x, mask)
+
+
+def tokens_alone(width: int, mask: Any) -> Any | None:
+    """A context in which layers compute tokens alone, in a step that reads nothing at padding; None if they compute padding, too.
+
+    Args:
+        width: how many numbers a token has.
+        mask: `(batch, length)`, or None; see `attention`.
+
+    Returns:
+        A context with a `real_tokens.RealTokens`, or None.
+    """
+    kernel = choose("tokens_alone", width, mask)
+    return None if kernel is None else kernel(mask)
 
 
 def similarities(features: Any, table: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Functions of single tokens in training steps whose losses do not depend on padding: computed for the other tokens only.
+"""Training steps whose losses do not depend on padding: computed for the other tokens only, except for attention itself.
 
-On a processor the feed-forward network of a block is most of a step, and a fifth to two fifths of a batch of texts may be padding.
-Attention, norms and dropout keep the layout with padding, which costs them little.
+On a processor the dense layers of a block are most of a step, and a fifth to two fifths of a batch of texts may be padding. Blocks run
+on `RealTokens`, rows without padding, from which only attention goes back to the layout of the batch. `of_real_tokens` is for
+models whose blocks cannot: there the feed-forward network alone leaves padding out.
 """
 
 import contextlib
@@ -33,6 +34,44 @@ def is_padding_unread() -> bool:
     return getattr(_THREAD, "unread", False)
 
 
+class RealTokens:
+    """Where the tokens of a batch are, and the layout without most of its padding: `(1, tokens, width)`.
+
+    Args:
+        mask: bool `(batch, length)`, False at padding.
+    """
+
+    def __init__(self, mask: Any) -> None:
+        self.mask = mask
+        self._is_token = ops.reshape(mask, (-1,))
+        self._places = ops.shape(self._is_token)[0]
+        unit = ops.maximum(-(-self._places // SIZES), 1)
+        units = ops.maximum(-(-ops.sum(ops.cast(self._is_token, "int32")) // unit), 1)
+        self._count = ops.minimum(units * unit, self._places)
+        self._is_full = self._count == self._places
+        order = ops.concatenate([ops.nonzero(of)[0] for of in (self._is_token, ops.logical_not(self._is_token))])
+        self._found = ops.cast(order[: self._count], "int32")
+
+    def rows(self, x: Any) -> Any:
+        """The tokens, `(1, tokens, width)`, of `(batch, length, width)`; after them some padding, to have few numbers of rows."""
+        width = x.shape[-1]
+        return ops.reshape(self._unless_full(self._take, self._put)(ops.reshape(x, (-1, width))), (1, -1, width))
+
+    def padded(self, rows: Any) -> Any:
+        """`(batch, length, width)`, the inverse of `rows`, with zeros at padding."""
+        width, shape = rows.shape[-1], ops.shape(self.mask)
+        return ops.reshape(self._unless_full(self._put, self._take)(ops.reshape(rows, (-1, width))), (*shape, width))
+
+    def _take(self, rows):
+        return ops.take(rows, self._found, axis=0)
+
+    def _put(self, rows):
+        return ops.scatter(self._found[:, None], rows, (self._places, rows.shape[-1]))
+
+    def _unless_full(self, function, gradient):
+        return lambda rows: ops.cond(self._is_full, lambda: rows, lambda: _with_gradient(function, gradient)(rows))
+
+
 def of_real_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
     """`function(x)` at tokens, and zeros or `function(x)` at padding.
 
@@ -41,21 +80,56 @@ def of_real_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
         x: `(batch, length, width)`.
         mask: bool `(batch, length)`, False at padding.
     """
-    width, tokens = x.shape[-1], ops.reshape(mask, (-1,))
-    rows, places = ops.reshape(x, (-1, width)), ops.shape(tokens)[0]
-    unit = ops.maximum(-(-places // SIZES), 1)
-    count = ops.minimum(-(-ops.sum(ops.cast(tokens, "int32")) // unit) * unit, places)
-    found = ops.concatenate([ops.nonzero(of)[0] for of in (tokens, ops.logical_not(tokens))])[:count]
-    found, is_full = ops.cast(found, "int32"), count == places
+    tokens = RealTokens(mask)
+    return tokens.padded(function(tokens.rows(x)))
 
-    def take(rows):
-        return ops.take(rows, found, axis=0)
 
-    def put(rows):
-        return ops.scatter(found[:, None], rows, (places, width))
+@contextlib.contextmanager
+def of_tokens_alone(mask: Any) -> Iterator[RealTokens]:
+    """A context in which layers compute rows of `RealTokens`, which it returns.
 
-    computed = function(ops.cond(is_full, lambda: rows, lambda: _with_gradient(take, put)(rows)))
-    return ops.reshape(ops.cond(is_full, lambda: computed, lambda: _with_gradient(put, take)(computed)), ops.shape(x))
+    Args:
+        mask: bool `(batch, length)`, False at padding.
+    """
+    outer, _THREAD.tokens = _running(), RealTokens(mask)
+    try:
+        yield _THREAD.tokens
+    finally:
+        _THREAD.tokens = outer
+
+
+def with_padding(x: Any) -> Any:
+    """What a layer computed, in the layout of the batch: of tokens alone `RealTokens.padded`, else unchanged."""
+    tokens = _running()
+    return x if tokens is None else tokens.padded(x)
+
+
+def without_padding(x: Any) -> Any:
+    """The inverse of `with_padding`."""
+    tokens = _running()
+    return x if tokens is None else tokens.rows(x)
+
+
+def padding_mask(mask: Any) -> Any:
+    """The mask of the batch if layers compute tokens alone, else that which a layer was given."""
+    tokens = _running()
+    return mask if tokens is None else tokens.mask
+
+
+def _running():
+    """The `RealTokens` that layers compute in this thread; None if they compute padding, too."""
+    return getattr(_THREAD, "tokens", None)
+
+
+def _with_gradient(function, gradient):
+    """A linear function whose gradient is another one: backends do not know that each row is taken once."""
+
+    @ops.custom_gradient
+    def linear(x):
+        # The upstream gradient has a name on torch only.
+        return function(x), lambda *given, upstream=None: gradient(given[0] if upstream is None else upstream)
+
+    return linear
 
 
 def _with_gradient(function, gradient):

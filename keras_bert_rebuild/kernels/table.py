@@ -8,7 +8,7 @@ STEP = "A pretraining step beside transformers and KerasHub"
 ON_TORCH = "On torch"
 UNFILLED = "zeros would take the memory of a variable until it is filled"
 WITHOUT_PADDING = (
-    "the feed-forward networks of a step need not compute padding, a fifth to two fifths of a batch of texts",
+    "a step need not compute padding, a fifth to two fifths of a batch of texts",
     "Without padding",
     "a processor; in a step that reads nothing at padding; padding, not sequences; a width of 512 or more",
     conditions.skips_padding,
@@ -17,6 +17,7 @@ WITHOUT_PADDING = (
 TABLE = (
     *ATTENTION,
     *(Kernel("of_tokens", backend, "real_tokens.of_real_tokens", *WITHOUT_PADDING) for backend in ("tensorflow", "torch")),
+    *(Kernel("tokens_alone", backend, "real_tokens.of_tokens_alone", *WITHOUT_PADDING) for backend in ("tensorflow", "torch")),
     Kernel(
         "dropout",
         "jax",

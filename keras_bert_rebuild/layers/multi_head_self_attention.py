@@ -103,11 +103,11 @@ class MultiHeadSelfAttention(CompositeLayer):
 
     def queries_keys_values(self, inputs: Any, positions: Any = None) -> tuple[Any, Any, Any]:
         """Queries, keys and values, each `(batch, length, heads, head width)`, with rotary positions applied."""
-        query = self._split_heads(kernels.dense(self.query_dense, inputs))
-        key = self._split_heads(kernels.dense(self.key_dense, inputs))
-        value = self._split_heads(kernels.dense(self.value_dense, inputs))
+        query = self._split_heads(kernels.with_padding(kernels.dense(self.query_dense, inputs)))
+        key = self._split_heads(kernels.with_padding(kernels.dense(self.key_dense, inputs)))
+        value = self._split_heads(kernels.with_padding(kernels.dense(self.value_dense, inputs)))
         if self.rotary_theta is not None:
-            offsets = ops.arange(ops.shape(inputs)[1], dtype="int32") if positions is None else positions
+            offsets = ops.arange(ops.shape(query)[1], dtype="int32") if positions is None else positions
             rotation = angles(offsets, query.shape[-1], self.rotary_theta, self.rotary_factor)
             query, key = rotate(query, *rotation), rotate(key, *rotation)
         return query, key, value
@@ -138,6 +138,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         return visible
 
     def call(self, inputs, mask=None, training=None, positions=None):
+        mask = kernels.padding_mask(mask)
         if positions is None and self.rotary_theta is not None and kernels.has_sequences(mask):
             positions = kernels.positions_in_sequences(mask)
         if mask is None:
@@ -159,7 +160,8 @@ class MultiHeadSelfAttention(CompositeLayer):
         if attended is None:
             attend = kernels.attention if self.window is None else functools.partial(kernels.windowed_attention, window=self.window)
             attended = attend(*self.queries_keys_values(inputs, positions), mask, **options)
-        return kernels.dense(self.output_dense, self.edited(self._merge_heads(attended), mask))
+        merged = kernels.without_padding(self.edited(self._merge_heads(attended), mask))
+        return kernels.dense(self.output_dense, merged)
 
     def get_config(self):
         return {

@@ -1,6 +1,5 @@
 """The graph of a pretraining model in the parts that a training step runs, with the model's own layers."""
 
-import contextlib
 import functools
 from typing import Any
 
@@ -10,6 +9,7 @@ from keras import ops
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.anatomy.heads import TRANSFORM
 from keras_bert_rebuild.anatomy.packed import most_sequences
+from keras_bert_rebuild.kernels.interventions import running_interventions
 from keras_bert_rebuild.kernels.slots import at_positions, nan_if_left_out, slots_of
 from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
@@ -17,7 +17,9 @@ from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of, shared
 from keras_bert_rebuild.models.masked_positions import labelled_positions
 from keras_bert_rebuild.models.named_inputs import is_packed, named_inputs, real_tokens
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
+from keras_bert_rebuild.models.run_in_parts import run_in_parts
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
+from keras_bert_rebuild.models.tokens_alone import run_on_tokens_alone, runs_on_tokens_alone
 
 
 class PretrainingGraph:
@@ -152,13 +154,30 @@ class PretrainingGraph:
     def hidden_at(self, positions: Any, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> list[Any]:
         """The input of the MLM head at some positions, `(batch, slots, hidden)`, or at all for None; the token table; and the
         inputs of the last layers of the other heads."""
-        if plan.remat and step.kind == TRAIN and blocks_of(self.model):
-            mask = real_tokens({layer.name: layer for layer in self.model.layers}, self.named(inputs))
-            hidden, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
+        trains = step is not None and step.kind == TRAIN
+        if trains and plan.remat and blocks_of(self.model):
+            hidden, *others = self._in_parts(inputs, self._mask(inputs), run_rematerialised)
+        elif trains and plan.skips_padding:
+            with kernels.padding_is_unread():
+                hidden, *others = self._without_padding(inputs, training)
         else:
-            with kernels.padding_is_unread() if plan.skips_padding and step.kind == TRAIN else contextlib.nullcontext():
-                hidden, *others = self.without_last_layers(inputs, training=training)
+            hidden, *others = self.without_last_layers(inputs, training=training)
         return [at_positions(hidden, positions), *others]  # (B, L, D) → (B, slots, D)
+
+    def _without_padding(self, inputs, training):
+        """The same of a training step that reads nothing at padding; interventions need the layout of the batch."""
+        alone, mask = None, self._mask(inputs)
+        if runs_on_tokens_alone(self.model) and not running_interventions():
+            alone = kernels.tokens_alone(self.model.config.encoder().width, mask)
+        if alone is None:
+            return self.without_last_layers(inputs, training=training)
+        return self._in_parts(inputs, mask, functools.partial(run_on_tokens_alone, alone))
+
+    def _in_parts(self, inputs, mask, run_blocks):
+        return run_in_parts(self.model, self.embedding, inputs, mask, self.other_heads, run_blocks)
+
+    def _mask(self, inputs):
+        return real_tokens({layer.name: layer for layer in self.model.layers}, self.named(inputs))
 
     def masked(self, mlm: Any, labelled: Any) -> Any:
         """Outputs of the MLM head with a mask of the labelled ones, which every JAX transformation loses."""

@@ -14,11 +14,11 @@ from keras_bert_rebuild.layers import MaskedConv1D
 from keras_bert_rebuild.models.batch_check import CLASSES, check_labels
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN
+from keras_bert_rebuild.models.encoder_blocks import blocks_of
 from keras_bert_rebuild.models.head_answers import LOGITS, PROBABILITIES, as_needed, log_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.masked_positions import flat_labels, weights_at
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
-from keras_bert_rebuild.models.rematerialised import blocks_of
 from keras_bert_rebuild.models.step_plan import TEST, TRAIN, StepPlan, by_head, in_order, running_step
 
 # Heads that read labelled tokens or the first one of a sequence.

@@ -5,40 +5,12 @@ import functools
 import keras
 from keras import ops
 
-from keras_bert_rebuild.anatomy.heads import FIRST_TOKEN, LAST, MEAN, POOLED
-from keras_bert_rebuild.models.encoder import FINAL_NORM
-from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
-from keras_bert_rebuild.models.heads import before_logits
+from keras_bert_rebuild.models.encoder_blocks import Context, run_block
 
 
-def run_rematerialised(model, embedding, inputs, mask, heads):
-    """Run the graph up to the last layers of the heads in a training step, with rematerialised encoder blocks.
-
-    Args:
-        model: a model with a config, from `build_model`.
-        embedding: the part of its graph up to the first block, with the sequence, the token table and the shared inputs of blocks
-            as outputs.
-        inputs: the inputs of the model.
-        mask: `(batch, length)`, False at padding.
-        heads: names of the outputs besides the MLM head.
-
-    Returns:
-        The last block's output, the token table, and for each head the input of its last layer.
-    """
-    x, table, *shared = embedding(inputs, training=True)
-    layers = {layer.name: layer for layer in model.layers}
-    for block in blocks_of(model):
-        x = run_rematerialised_block(block, x, mask, shared)
-    if FINAL_NORM in layers:
-        x = layers[FINAL_NORM](x)
-    answers, reads = [], before_logits(model.config.encoder())
-    for head in heads:
-        y = x
-        for name in reads.get(head, ()):
-            settings = {"mask": mask} if name in (MEAN, LAST, FIRST_TOKEN, POOLED[0]) else {"training": True}
-            y = layers[name](y, **settings) if name in layers else y
-        answers.append(y)
-    return x, table, *answers
+def run_rematerialised(blocks, x, mask, shared=()):
+    """Run encoder blocks one after the other, each as `run_rematerialised_block`."""
+    return functools.reduce(lambda x, block: run_rematerialised_block(block, x, mask, shared), blocks, x)
 
 
 def run_rematerialised_block(block, x, mask, shared=()):

@@ -19,6 +19,7 @@ from keras_bert_rebuild.models.named_inputs import real_tokens
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
+from keras_bert_rebuild.models.run_in_parts import run_in_parts
 from keras_bert_rebuild.models.sampled_tokens import sample_tokens
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan, by_head, in_order
 
@@ -137,7 +138,7 @@ class ReplacedTokenGraph(PretrainingGraph):
         given = [read[tensor.name] for tensor in model.inputs]
         if plan.remat and step.kind == TRAIN and blocks_of(model):
             mask = real_tokens({layer.name: layer for layer in model.layers}, read)
-            _, _, hidden = run_rematerialised(model, self.discriminator_embedding, given, mask, [RTD])
+            _, _, hidden = run_in_parts(model, self.discriminator_embedding, given, mask, [RTD], run_rematerialised)
             replaced = model.get_layer(RTD)(hidden)
         else:
             replaced = self.discriminator(given, training=training)

@@ -11,10 +11,12 @@ from keras import ops
 
 from keras_bert_rebuild import BertConfig, build_model, compile_model, kernels
 from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
+from keras_bert_rebuild.families.modernbert import ModernBertConfig
 from keras_bert_rebuild.kernels import conditions, real_tokens, traits
 from keras_bert_rebuild.kernels.choice import choose
-from keras_bert_rebuild.kernels.real_tokens import SIZES, of_real_tokens
-from keras_bert_rebuild.layers import MaskedConv1D
+from keras_bert_rebuild.kernels.interventions import intervening
+from keras_bert_rebuild.kernels.real_tokens import SIZES, of_real_tokens, of_tokens_alone
+from keras_bert_rebuild.layers import Dropout, MaskedConv1D, MultiHeadSelfAttention
 from keras_bert_rebuild.models.pretraining_model import reads_padding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
 
@@ -50,31 +52,65 @@ def test_a_shape_has_few_numbers_of_rows_and_a_full_batch_has_all(length):
     seen = set()
 
     def function(rows):
-        seen.add(int(ops.shape(rows)[0]))
+        seen.add(int(ops.shape(rows)[1]))
         return rows
 
     for count in range(4 * length + 1):
         mask = np.arange(4 * length).reshape(4, length) < count
         outputs = of_real_tokens(function, ops.ones((4, length, 3)), ops.convert_to_tensor(mask))
         np.testing.assert_array_equal(ops.convert_to_numpy(outputs)[mask], 1)
-    assert len(seen - {0}) <= SIZES
+    assert len(seen) <= SIZES
     assert max(seen) == 4 * length
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
+def test_attention_of_tokens_alone_has_the_values_and_gradients_of_a_batch(lengths, seed):
+    rng, mask = np.random.default_rng(seed), mask_of(lengths, 20)
+    x, upstream = (rng.standard_normal((len(lengths), 20, 8)) for _ in range(2))
+    layer = MultiHeadSelfAttention(2, rotary_theta=100.0)
+    layer.build((None, None, 8))
+
+    def alone(x):
+        with of_tokens_alone(ops.convert_to_tensor(mask)) as tokens:
+            return tokens.padded(layer(tokens.rows(x), training=True))
+
+    upstream *= mask[..., None]
+    found = value_and_gradients(alone, upstream, x, dtype="float32")
+    expected = value_and_gradients(lambda x: layer(x, ops.convert_to_tensor(mask)), upstream, x, dtype="float32")
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one[mask], other[mask], rtol=0, atol=1e-5)
+    assert not found[1][~mask].any()
+
+
+def test_rows_of_tokens_are_known_only_within_their_context():
+    x, mask = ops.ones((2, 3, 4)), ops.convert_to_tensor(mask_of([3, 1], 3))
+    with of_tokens_alone(mask):
+        assert tuple(kernels.without_padding(x).shape) == (1, 4, 4)
+        assert kernels.padding_mask(None) is mask
+        with of_tokens_alone(mask[:1]):
+            assert tuple(kernels.without_padding(x[:1]).shape) == (1, 3, 4)
+        assert kernels.padding_mask(None) is mask
+    assert kernels.without_padding(x) is x
+    assert kernels.with_padding(x) is x
+    assert kernels.padding_mask(None) is None
 
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The masks of calls that left out padding, in models of any width."""
+    """The kernels that left out padding, in models of any width."""
     if traits.runs_on_accelerator():
         pytest.skip("models leave out padding on processors only")
-    masks = []
+    names = []
+    for name in ("of_real_tokens", "of_tokens_alone"):
 
-    def noted(function, x, mask):
-        masks.append(mask)
-        return of_real_tokens(function, x, mask)
+        def noted(*arguments, name=name, kernel=getattr(real_tokens, name)):
+            names.append(name)
+            return kernel(*arguments)
 
-    monkeypatch.setattr(real_tokens, "of_real_tokens", noted)
+        monkeypatch.setattr(real_tokens, name, noted)
     monkeypatch.setattr(conditions, "WIDE", 1)
-    return masks
+    return names
 
 
 def trained(model, x, y, steps=3):
@@ -83,19 +119,41 @@ def trained(model, x, y, steps=3):
     return losses, [ops.convert_to_numpy(variable) for variable in model.trainable_variables]
 
 
-@pytest.mark.parametrize("next_sentence", [True, False])
-def test_a_pretraining_model_learns_the_same(next_sentence, seen, monkeypatch, rng):
-    x, (labels, following) = small_batch(rng, padding=5)
-    x[0][2, 3:], x[2][2, 3:] = 0, 0  # uneven
-    y = [labels, following] if next_sentence else labels
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+MODERN = {"vocab_size": 60, "pad_token_id": 0, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+# The kernel, and a model that learns by it.
+LEARNING = {
+    "pairs": ("of_tokens_alone", small_model),
+    "adapters": ("of_tokens_alone", lambda: small_model(adapter_units=3)),
+    "no pairs": ("of_tokens_alone", lambda: build_model(BertConfig(**SIZES_OF_MODEL, **NO_DROPOUT), ["mlm"])),
+    "one block twice": (
+        "of_tokens_alone",
+        lambda: build_model(BertConfig(**SIZES_OF_MODEL, **NO_DROPOUT, family="albert", num_hidden_groups=1), ["mlm", "sop"]),
+    ),
+    "rotary positions, windows, norms first": (
+        "of_tokens_alone",
+        lambda: build_model(ModernBertConfig(**MODERN, global_attn_every_n_layers=2, local_attention=4), ["mlm"]),
+    ),
+    # Its attention needs the layout of the batch, so its dropout has the same bits.
+    "relative positions": ("of_real_tokens", lambda: build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"])),
+}
+
+
+@pytest.mark.parametrize("kind", LEARNING)
+def test_a_pretraining_model_learns_the_same(kind, seen, monkeypatch, rng):
+    kernel, make = LEARNING[kind]
+    (ids, segments, chosen), (labels, following) = small_batch(rng, padding=5)
+    ids[2, 3:], chosen[2, 3:] = 0, 0  # uneven
 
     def answer():
         keras.utils.set_random_seed(4)
-        model = small_model(dropout_rate=0.1) if next_sentence else build_model(BertConfig(**SIZES_OF_MODEL), ["mlm"])
+        model = make()
+        given = {"Input-Token": ids, "Input-Segment": segments, "Input-Masked": chosen}
+        x, y = [given[tensor.name] for tensor in model.inputs], [labels, following][: len(model.outputs)]
         return trained(compiled(model, max_predictions=4), x, y)
 
     losses, weights = answer()
-    assert len(seen) > 0
+    assert set(seen) == {kernel}
     seen.clear()
     monkeypatch.setattr(conditions, "WIDE", 1000)
     expected, others = answer()
@@ -103,6 +161,43 @@ def test_a_pretraining_model_learns_the_same(next_sentence, seen, monkeypatch, r
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     for one, other in zip(weights, others, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
+
+
+def test_dropout_differs_by_token_and_step_and_depends_on_the_seed_alone(seen, rng):
+    x, (labels, _) = small_batch(rng)
+
+    def losses(dropout):
+        keras.utils.set_random_seed(4)
+        config = BertConfig(**SIZES_OF_MODEL, **dict.fromkeys(NO_DROPOUT, dropout))
+        model = compiled(build_model(config, ["mlm"]), max_predictions=4, optimizer=keras.optimizers.SGD(0.0))
+        return [model.train_on_batch(x, labels)[0] for _ in range(3)]
+
+    dropped = losses(0.3)
+    assert dropped == losses(0.3)
+    assert len(set(dropped)) == 3
+    assert len(set(losses(0.0))) == 1
+    with of_tokens_alone(ops.ones((2, 4), "bool")) as tokens:
+        rows = ops.convert_to_numpy(Dropout(0.5)(tokens.rows(ops.ones((2, 4, 64))), training=True))[0]
+    assert len({tuple(row) for row in rows}) == 8
+
+
+def test_an_intervention_gets_the_layout_of_the_batch(seen, rng):
+    x, y = small_batch(rng)
+    model = compiled(small_model(), max_predictions=4, run_eagerly=True)
+    model.train_on_batch(x, y)
+    assert set(seen) == {"of_tokens_alone"}
+    seen.clear()
+    shapes, layer = [], model.get_layer("Encoder-1-FeedForward-Norm")
+
+    def noted(values, beside):
+        shapes.append(tuple(values.shape))
+        return values
+
+    layer.edit = noted
+    with intervening():
+        model.train_on_batch(x, y)
+    assert shapes == [(8, 12, 16)]
+    assert set(seen) == {"of_real_tokens"}
 
 
 def test_what_reads_padding_gets_all_of_it(seen, rng):
@@ -153,7 +248,7 @@ def test_rows_of_several_sequences_are_computed_as_a_whole(monkeypatch):
     monkeypatch.setattr(conditions, "WIDE", 1)
     numbers, mask = np.array([[1, 1, 2, 0]], "int32"), np.array([[True, True, True, False]])
     with kernels.padding_is_unread():
-        assert choose("of_tokens", np.zeros((1, 4, 8)), mask) is not None
-        assert choose("of_tokens", np.zeros((1, 4, 8)), numbers) is None
-        assert choose("of_tokens", np.zeros((1, 4, 8)), None) is None
-    assert choose("of_tokens", np.zeros((1, 4, 8)), mask) is None
+        assert choose("of_tokens", 8, mask) is not None
+        assert choose("of_tokens", 8, numbers) is None
+        assert choose("of_tokens", 8, None) is None
+    assert choose("of_tokens", 8, mask) is None
