@@ -43,37 +43,44 @@ class RealTokens:
 
     def __init__(self, mask: Any) -> None:
         self.mask = mask
-        self._is_token = ops.reshape(mask, (-1,))
-        self._places = ops.shape(self._is_token)[0]
-        unit = ops.maximum(-(-self._places // SIZES), 1)
-        units = ops.maximum(-(-ops.sum(ops.cast(self._is_token, "int32")) // unit), 1)
-        self._count = ops.minimum(units * unit, self._places)
-        self._is_full = self._count == self._places
-        order = ops.concatenate([ops.nonzero(of)[0] for of in (self._is_token, ops.logical_not(self._is_token))])
-        self._found = ops.cast(order[: self._count], "int32")
+        is_token = ops.reshape(mask, (-1,))
+        places, number = ops.shape(is_token)[0], ops.cast(is_token, "int32")
+        total = ops.sum(number)
+        unit = ops.maximum(-(-places // SIZES), 1)
+        count = ops.minimum(ops.maximum(-(-total // unit), 1) * unit, places)
+        self._is_full = count == places
+        order = ops.concatenate([ops.nonzero(of)[0] for of in (is_token, ops.logical_not(is_token))])
+        self._places = ops.cast(order[:count], "int32")  # of each row
+        rank = ops.where(is_token, ops.cumsum(number), total + ops.cumsum(1 - number)) - 1
+        self._rows = ops.minimum(rank, count - 1)  # of each place
+        self._has_row = (rank < count)[:, None]
 
     def rows(self, x: Any) -> Any:
         """The tokens, `(1, tokens, width)`, of `(batch, length, width)`; after them some padding, to have few numbers of rows."""
         width = x.shape[-1]
-        return ops.reshape(self._unless_full(self._take, self._put)(ops.reshape(x, (-1, width))), (1, -1, width))
+        return ops.reshape(self._unless_full(self._take, self._zeros_elsewhere)(ops.reshape(x, (-1, width))), (1, -1, width))
 
     def padded(self, rows: Any) -> Any:
-        """`(batch, length, width)`, the inverse of `rows`, with zeros at padding."""
+        """`(batch, length, width)`, the inverse of `rows`; at padding another row, which nothing may read."""
         width, shape = rows.shape[-1], ops.shape(self.mask)
         return ops.reshape(self._unless_full(self._put, self._take)(ops.reshape(rows, (-1, width))), (*shape, width))
 
-    def _take(self, rows):
-        return ops.take(rows, self._found, axis=0)
+    # Rows are gathered in both directions: backends take several times as long to scatter them.
+    def _take(self, x):
+        return ops.take(x, self._places, axis=0)
 
     def _put(self, rows):
-        return ops.scatter(self._found[:, None], rows, (self._places, rows.shape[-1]))
+        return ops.take(rows, self._rows, axis=0)
+
+    def _zeros_elsewhere(self, rows):
+        return ops.where(self._has_row, self._put(rows), ops.cast(0, rows.dtype))
 
     def _unless_full(self, function, gradient):
         return lambda rows: ops.cond(self._is_full, lambda: rows, lambda: _with_gradient(function, gradient)(rows))
 
 
 def of_real_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
-    """`function(x)` at tokens, and zeros or `function(x)` at padding.
+    """`function(x)` at tokens, and at padding any number that is in it somewhere.
 
     Args:
         function: a function of `(rows, width)`, of each row by itself, with results of the same shape.
