@@ -125,6 +125,7 @@ CASES = {
 ELSEWHERE = {
     "attention_of_inputs": "kernels/test_jax_flash_merged.py",
     "of_tokens": "kernels/test_real_tokens.py",
+    "tokens_alone": "kernels/test_real_tokens.py",
     "clip_factor": "kernels/test_table.py",
     "adam_step": "kernels/test_table.py",
     "adam_steps": "kernels/test_table.py",
