@@ -179,7 +179,7 @@ def dense(layer: Any, x: Any, call: Callable[[Any], Any] | None = None) -> Any:
 
 
 def of_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
-    """function(x), of each token by itself; zeros are possible at padding in a step that reads nothing there.
+    """function(x), of each token by itself; any numbers are possible at padding in a step that reads nothing there.
 
     Args:
         function: a function of `(..., width)` with results of the same shape.

@@ -1,7 +1,7 @@
 """Training steps whose losses do not depend on padding: computed for the other tokens only, except for attention itself.
 
-On a processor the dense layers of a block are most of a step, and a fifth to two fifths of a batch of texts may be padding. Blocks run
-on `RealTokens`, rows without padding, from which only attention goes back to the layout of the batch. `of_real_tokens` is for
+On a processor the dense layers of a block are most of a step, and a fifth to two fifths of a batch of texts may be padding. Blocks
+run on `RealTokens`, rows without padding, from which only attention goes back to the layout of the batch. `of_real_tokens` is for
 models whose blocks cannot: there the feed-forward network alone leaves padding out.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from keras import ops
 
-# A step has at most this many numbers of rows for a shape of its batch, since TensorFlow compiles its activation for each.
+# A step has at most this many numbers of rows for a shape of its batch, since TensorFlow compiles some kernels for each.
 SIZES = 16
 
 # A step that is being traced or run by this thread.
@@ -61,7 +61,7 @@ class RealTokens:
         return ops.reshape(self._unless_full(self._take, self._zeros_elsewhere)(ops.reshape(x, (-1, width))), (1, -1, width))
 
     def padded(self, rows: Any) -> Any:
-        """`(batch, length, width)`, the inverse of `rows`; at padding another row, which nothing may read."""
+        """`(batch, length, width)`, the inverse of `rows`; at padding any of the rows, which nothing may read."""
         width, shape = rows.shape[-1], ops.shape(self.mask)
         return ops.reshape(self._unless_full(self._put, self._take)(ops.reshape(rows, (-1, width))), (*shape, width))
 
@@ -80,10 +80,10 @@ class RealTokens:
 
 
 def of_real_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
-    """`function(x)` at tokens, and at padding any number that is in it somewhere.
+    """`function(x)` at tokens; at padding that of padding or of another token.
 
     Args:
-        function: a function of `(rows, width)`, of each row by itself, with results of the same shape.
+        function: a function of `(1, rows, width)`, of each row by itself, with results of the same shape.
         x: `(batch, length, width)`.
         mask: bool `(batch, length)`, False at padding.
     """
@@ -126,17 +126,6 @@ def padding_mask(mask: Any) -> Any:
 def _running():
     """The `RealTokens` that layers compute in this thread; None if they compute padding, too."""
     return getattr(_THREAD, "tokens", None)
-
-
-def _with_gradient(function, gradient):
-    """A linear function whose gradient is another one: backends do not know that each row is taken once."""
-
-    @ops.custom_gradient
-    def linear(x):
-        # The upstream gradient has a name on torch only.
-        return function(x), lambda *given, upstream=None: gradient(given[0] if upstream is None else upstream)
-
-    return linear
 
 
 def _with_gradient(function, gradient):

@@ -37,7 +37,7 @@ class FeedForward(CompositeLayer):
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
-    Mask: passed on unchanged. In the training steps of a pretraining model, outputs at padding may be zeros.
+    Mask: passed on unchanged. In the training steps of a pretraining model, outputs at padding may be any numbers.
 
     Reference: Vaswani et al., 2017, section 3.3 (https://arxiv.org/abs/1706.03762); Shazeer, 2020, section 2, for the gate
     (https://arxiv.org/abs/2002.05202).

@@ -49,6 +49,7 @@ class MultiHeadSelfAttention(CompositeLayer):
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
     Mask: keys at padding get a probability of exactly 0; passed on unchanged.
+    In the training steps of a pretraining model inputs and outputs may be tokens alone; see `kernels.real_tokens`.
 
     Reference: Vaswani et al., 2017, section 3.2 (https://arxiv.org/abs/1706.03762).
     """

@@ -1,4 +1,4 @@
-"""A training step through the graph up to the last layers of the heads, with encoder blocks run in another way than in the graph."""
+"""A training step through the graph up to the last layers of the heads, whose encoder blocks run in another way than in it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -36,7 +36,7 @@ def run_on_tokens_alone(alone: Any, blocks: Sequence[BlockLayers], x: Any, mask:
         shared: empty, since blocks share nothing.
 
     Returns:
-        `(batch, length, hidden)`, with zeros, or with any numbers, at padding.
+        `(batch, length, hidden)`, with any numbers at padding.
     """
     with alone as tokens:
         x = functools.reduce(lambda x, block: run_block(block, x, Context(training=True)), blocks, tokens.rows(x))

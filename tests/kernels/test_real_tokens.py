@@ -1,5 +1,7 @@
 """A training step that leaves out padding has the values and gradients at tokens of one that does not."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -102,13 +104,13 @@ def seen(monkeypatch):
     if traits.runs_on_accelerator():
         pytest.skip("models leave out padding on processors only")
     names = []
-    for name in ("of_real_tokens", "of_tokens_alone"):
 
-        def noted(*arguments, name=name, kernel=getattr(real_tokens, name)):
-            names.append(name)
-            return kernel(*arguments)
+    def noted(kernel, *arguments):
+        names.append(kernel.__name__)
+        return kernel(*arguments)
 
-        monkeypatch.setattr(real_tokens, name, noted)
+    for kernel in (of_real_tokens, of_tokens_alone):
+        monkeypatch.setattr(real_tokens, kernel.__name__, functools.partial(noted, kernel))
     monkeypatch.setattr(conditions, "WIDE", 1)
     return names
 
@@ -120,7 +122,6 @@ def trained(model, x, y, steps=3):
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-MODERN = {"vocab_size": 60, "pad_token_id": 0, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 # The kernel, and a model that learns by it.
 LEARNING = {
     "pairs": ("of_tokens_alone", small_model),
@@ -132,7 +133,9 @@ LEARNING = {
     ),
     "rotary positions, windows, norms first": (
         "of_tokens_alone",
-        lambda: build_model(ModernBertConfig(**MODERN, global_attn_every_n_layers=2, local_attention=4), ["mlm"]),
+        lambda: build_model(
+            ModernBertConfig(**SIZES_OF_MODEL, pad_token_id=0, global_attn_every_n_layers=2, local_attention=4), ["mlm"]
+        ),
     ),
     # Its attention needs the layout of the batch, so its dropout has the same bits.
     "relative positions": ("of_real_tokens", lambda: build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"])),
