@@ -14,15 +14,16 @@ OF_TOKENS = {Add, Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttenti
 
 
 def runs_on_tokens_alone(model: keras.Model) -> bool:
-    """Whether all blocks of a model can: they share no table of distances, and have none but the layers of ours that know tokens.
+    """Whether all blocks of a model can: they share no table of distances, and are of layers of ours, without regularised outputs.
 
     Args:
         model: from `build_model`.
     """
     if model.config is None or model.config.encoder().relative is not None:
         return False
-    blocks = blocks_of(model)
-    return bool(blocks) and all(type(layer) in OF_TOKENS for block in blocks for layer in block.layers)
+    layers = [layer for block in blocks_of(model) for layer in block.layers]
+    # Keras divides the loss of a regulariser of outputs by the first dimension, which is 1 here.
+    return bool(layers) and all(type(layer) in OF_TOKENS and layer.activity_regularizer is None for layer in layers)
 
 
 def run_on_tokens_alone(alone: Any, blocks: Sequence[BlockLayers], x: Any, mask: Any, shared: Sequence[Any] = ()) -> Any:

@@ -21,6 +21,7 @@ from keras_bert_rebuild.kernels.real_tokens import SIZES, of_real_tokens, of_tok
 from keras_bert_rebuild.layers import Dropout, MaskedConv1D, MultiHeadSelfAttention
 from keras_bert_rebuild.models.pretraining_model import reads_padding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
+from keras_bert_rebuild.models.tokens_alone import runs_on_tokens_alone
 
 pytestmark = pytest.mark.skipif(keras.config.backend() == "jax", reason="JAX compiles a program for each number of rows")
 
@@ -232,6 +233,15 @@ def test_models_that_read_padding_or_mix_neighbours_compute_it(kind):
     assert not model._plan.skips_padding
     plain = compile_model(build_model(BertConfig(**SIZES_OF_MODEL), ["mlm"]), max_predictions=4)
     assert plain._plan.skips_padding == (not traits.runs_on_accelerator())
+
+
+def test_blocks_with_other_layers_regularised_outputs_or_shared_distances_need_the_layout_of_the_batch():
+    assert runs_on_tokens_alone(small_model())
+    assert not runs_on_tokens_alone(build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"]))
+    assert not runs_on_tokens_alone(build_model(BertConfig(**{**SIZES_OF_MODEL, "num_hidden_layers": 0}), ["mlm"]))
+    model = small_model()
+    model.get_layer("Encoder-2-FeedForward").activity_regularizer = keras.regularizers.L2(0.1)
+    assert not runs_on_tokens_alone(model)
 
 
 class OfUser(keras.layers.Layer):
