@@ -44,14 +44,15 @@ class RealTokens:
     def __init__(self, mask: Any) -> None:
         self.mask = mask
         is_token = ops.reshape(mask, (-1,))
-        places, number = ops.shape(is_token)[0], ops.cast(is_token, "int32")
-        total = ops.sum(number)
+        places = ops.shape(is_token)[0]
         unit = ops.maximum(-(-places // SIZES), 1)
-        count = ops.minimum(ops.maximum(-(-total // unit), 1) * unit, places)
+        units = ops.maximum(-(-ops.sum(ops.cast(is_token, "int32")) // unit), 1)
+        count = ops.minimum(units * unit, places)
         self._is_full = count == places
-        order = ops.concatenate([ops.nonzero(of)[0] for of in (is_token, ops.logical_not(is_token))])
-        self._places = ops.cast(order[:count], "int32")  # of each row
-        rank = ops.where(is_token, ops.cumsum(number), total + ops.cumsum(1 - number)) - 1
+        # Tokens first, then padding, each in its order.
+        order = ops.argsort(ops.where(is_token, 0, places) + ops.arange(places))
+        rank = ops.argsort(order)
+        self._places = order[:count]  # of each row
         self._rows = ops.minimum(rank, count - 1)  # of each place
         self._has_row = (rank < count)[:, None]
 
