@@ -123,7 +123,8 @@ def plan(
         at_once, largest = memory.total, largest_batch(config, run, topology.kind, topology.device.memory)
     else:
         at_once, largest = measured.total, measured.largest(topology.device.memory)
-    load = load_of(config, run, passes, topology.count)
+    filled = 1.0 if packing or real_tokens is None else real_tokens
+    load = load_of(config, run, topology.kind, filled, passes, topology.count)
     rate = topology.device.flops(run.dtype)
     if utilisation is None:
         compute, derived = compute_seconds(load, topology, run.dtype)
@@ -134,7 +135,6 @@ def plan(
     # The matrix products of Muon are assumed to be as efficient as the model's.
     update = update_seconds(memory, topology.device) + orthogonal_flops(config, run) / load.flops * compute
     seconds = compute + all_reduce + update
-    filled = 1.0 if packing or real_tokens is None else real_tokens
     real = phase.batch_size * phase.seq_len * filled
     steps = math.ceil(tokens / real)
     hours = steps * seconds / 3600

@@ -13,9 +13,11 @@ import math
 from dataclasses import dataclass
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.kernels.conditions import WIDE
 from keras_bert_rebuild.recipes.planning import measured_steps
 from keras_bert_rebuild.recipes.planning.measured_steps import PRODUCTS, MeasuredStep
 from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS
+from keras_bert_rebuild.recipes.pretraining.objectives import MaskedTokens
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.settings import size_fields
 from keras_bert_rebuild.recipes.step_costs import Work, step_memory, trained_flops
@@ -40,7 +42,7 @@ class Load:
     """Random numbers that dropout draws."""
 
     tokens: float
-    """Tokens of one micro-batch, padding included."""
+    """Tokens of one micro-batch, with the padding that is computed."""
 
     seq_len: int
     """Tokens of an example."""
@@ -49,17 +51,21 @@ class Load:
     """Hidden size."""
 
 
-def load_of(config, run, passes=1, devices=1):
+def load_of(config, run, kind, real_tokens=1.0, passes=1, devices=1):
     """The `Load` of each device.
 
     Args:
         config: a `BertConfig`.
         run: `PretrainSettings` of one phase; its batch is shared by all devices.
+        kind: "tpu", "gpu" or "cpu".
+        real_tokens: the fraction of the positions of the batch that is not padding.
         passes: micro-batches per step.
         devices: number of devices.
     """
     phase = run.all_phases[0]
     places = phase.batch_size * phase.seq_len
+    if kind == "cpu" and _leaves_out_padding(config.encoder(), run):
+        places = round(places * real_tokens)
     predictions = phase.batch_size * min(phase.max_predictions, phase.seq_len)
     work = Work(places, phase.batch_size * phase.seq_len**2, predictions, phase.batch_size)
     models = run.learned.models(config, run)
@@ -72,6 +78,11 @@ def load_of(config, run, passes=1, devices=1):
         seq_len=phase.seq_len,
         width=encoders[-1][0].width,
     )
+
+
+def _leaves_out_padding(encoder, run):
+    """Whether blocks compute nothing but attention itself at padding on a processor; see `kernels.real_tokens`."""
+    return encoder.width >= WIDE and encoder.relative is None and run.learned.name == MaskedTokens.name and not run.remat
 
 
 def _drawn(encoder, length):
@@ -153,7 +164,8 @@ def _of_row(row):
     if not row.dropout:
         config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     run = PretrainSettings(batch_size=row.batch_size, seq_len=row.seq_len, dtype=row.dtype)
-    return load_of(config, run), step_memory(config, run, "cpu" if row.device == "cpu" else "gpu", row.batch_size)
+    kind = "cpu" if row.device == "cpu" else "gpu"
+    return load_of(config, run, kind, row.real_tokens), step_memory(config, run, kind, row.batch_size)
 
 
 def published_beside(topology, dtype):

@@ -49,6 +49,40 @@ def test_a_measured_step_is_its_own_prediction(row, planned):
     assert f"{row.words}, {row.source}" in made.derived_from
 
 
+# "Without padding" in benchmarks/RESULTS.md: other fillings of 8 x 128, which plans are not derived from.
+FILLED = {
+    ("float32", 1.0): 3.162,
+    ("mixed_bfloat16", 1.0): 1.796,
+    ("float32", 0.797): 2.740,
+    ("mixed_bfloat16", 0.797): 1.561,
+}
+
+
+@pytest.mark.parametrize(("dtype", "real_tokens"), FILLED)
+def test_steps_with_other_fractions_of_padding_are_predicted_within_15_percent(dtype, real_tokens, planned):
+    (row,) = (row for row in MEASURED if (row.device, row.dtype, row.seq_len) == ("cpu", dtype, 128))
+    made = planned(dataclasses.replace(row, real_tokens=real_tokens))
+    assert made.step_seconds == pytest.approx(FILLED[dtype, real_tokens], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shorter"),
+    [
+        ({"model": "base"}, True),
+        ({"model": "base", "remat": True}, False),
+        ({"model": "mini"}, False),
+        ({"model": "electra-base", "objective": "electra"}, False),
+        ({"model": "xlnet-base"}, False),
+    ],
+    ids=["wide", "rematerialised", "narrow", "ELECTRA", "relative positions"],
+)
+def test_padding_takes_no_time_on_a_processor_where_steps_leave_it_out(settings, shorter, monkeypatch):
+    monkeypatch.setattr("keras_bert_rebuild.recipes.step_costs.matrix_ceiling", lambda dtype: 2e11)
+    half, whole = (plan(**settings, cpu=True, real_tokens=fraction).step_seconds for fraction in (0.5, 1))
+    assert (half < 0.7 * whole) == shorter
+    assert shorter or half == whole
+
+
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row.device} {row.words}")
 def test_a_published_step_is_predicted_within_a_quarter_and_stands_beside_the_plan(row, planned):
     made = planned(row)
