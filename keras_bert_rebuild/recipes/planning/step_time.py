@@ -65,7 +65,7 @@ def load_of(config, run, kind, real_tokens=1.0, passes=1, devices=1):
     phase = run.all_phases[0]
     places = phase.batch_size * phase.seq_len
     if kind == "cpu" and _leaves_out_padding(config.encoder(), run):
-        places = round(places * real_tokens)
+        places = max(round(places * real_tokens), 1)
     predictions = phase.batch_size * min(phase.max_predictions, phase.seq_len)
     work = Work(places, phase.batch_size * phase.seq_len**2, predictions, phase.batch_size)
     models = run.learned.models(config, run)

@@ -81,6 +81,7 @@ def test_padding_takes_no_time_on_a_processor_where_steps_leave_it_out(settings,
     half, whole = (plan(**settings, cpu=True, real_tokens=fraction).step_seconds for fraction in (0.5, 1))
     assert (half < 0.7 * whole) == shorter
     assert shorter or half == whole
+    assert plan(**settings, cpu=True, batch_size=1, seq_len=8, real_tokens=0.01).step_seconds > 0
 
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row.device} {row.words}")
