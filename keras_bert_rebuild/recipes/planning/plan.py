@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.planning.ask_compiler import CARDS, CHIPS, ask_compiler, can_compile
 from keras_bert_rebuild.recipes.planning.measured_memory import measure_memory
 from keras_bert_rebuild.recipes.planning.plan_devices import gpus as gpu_topology
@@ -124,7 +125,9 @@ def plan(
     else:
         at_once, largest = measured.total, measured.largest(topology.device.memory)
     filled = 1.0 if packing or real_tokens is None else real_tokens
-    load = load_of(config, run, topology.kind, filled, passes, topology.count)
+    # Batches differ in their number of tokens: who compiles each shape computes padding.
+    computed = 1.0 if traits.compiles_each_shape() else filled
+    load = load_of(config, run, topology.kind, computed, passes, topology.count)
     rate = topology.device.flops(run.dtype)
     if utilisation is None:
         compute, derived = compute_seconds(load, topology, run.dtype)

@@ -58,7 +58,7 @@ def load_of(config, run, kind, real_tokens=1.0, passes=1, devices=1):
         config: a `BertConfig`.
         run: `PretrainSettings` of one phase; its batch is shared by all devices.
         kind: "tpu", "gpu" or "cpu".
-        real_tokens: the fraction of the positions of the batch that is not padding.
+        real_tokens: the fraction of the positions of the batch that is not padding; 1 if the backend computes padding everywhere.
         passes: micro-batches per step.
         devices: number of devices.
     """

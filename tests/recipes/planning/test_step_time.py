@@ -13,7 +13,13 @@ WITHOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 @pytest.fixture
-def planned(monkeypatch):
+def on_tensorflow(monkeypatch):
+    """Plans of steps that leave out padding, as the measured ones did."""
+    monkeypatch.setattr("keras_bert_rebuild.kernels.traits.compiles_each_shape", lambda: False)
+
+
+@pytest.fixture
+def planned(monkeypatch, on_tensorflow):
     """A function that plans the step of a row."""
 
     def run(row):
@@ -76,12 +82,20 @@ def test_steps_with_other_fractions_of_padding_are_predicted_within_15_percent(d
     ],
     ids=["wide", "rematerialised", "narrow", "ELECTRA", "relative positions"],
 )
-def test_padding_takes_no_time_on_a_processor_where_steps_leave_it_out(settings, shorter, monkeypatch):
+def test_padding_takes_no_time_on_a_processor_where_steps_leave_it_out(settings, shorter, monkeypatch, on_tensorflow):
     monkeypatch.setattr("keras_bert_rebuild.recipes.step_costs.matrix_ceiling", lambda dtype: 2e11)
     half, whole = (plan(**settings, cpu=True, real_tokens=fraction).step_seconds for fraction in (0.5, 1))
     assert (half < 0.7 * whole) == shorter
     assert shorter or half == whole
     assert plan(**settings, cpu=True, batch_size=1, seq_len=8, real_tokens=0.01).step_seconds > 0
+
+
+def test_padding_takes_time_on_a_backend_that_compiles_each_shape(monkeypatch):
+    monkeypatch.setattr("keras_bert_rebuild.recipes.step_costs.matrix_ceiling", lambda dtype: 2e11)
+    monkeypatch.setattr("keras_bert_rebuild.kernels.traits.compiles_each_shape", lambda: True)
+    half, whole = (plan(cpu=True, real_tokens=fraction) for fraction in (0.5, 1))
+    assert half.step_seconds == whole.step_seconds
+    assert half.tokens_per_second == whole.tokens_per_second / 2
 
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row.device} {row.words}")
