@@ -5,6 +5,7 @@ minute, and who drops the pipeline often waits until it wakes up: it is notified
 epoch of 3 s can take 5.1 s, the sum of the first nine sleeps. Keras reads every `PyDataset` through such a pipeline.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -14,15 +15,15 @@ import tensorflow as tf
 AHEAD = 2
 
 
-def epochs_of(data: Any) -> tf.data.Dataset:
+def epochs_of(data: Any, first: Sequence[Any]) -> tf.data.Dataset:
     """A dataset each of whose iterations is an epoch of a `PyDataset`; no thread tunes it.
 
     Args:
         data: a `PyDataset` with an end and a method `epoch`, a generator of the batches of an epoch, which have one structure of
-            arrays. As in Keras, dimensions that differ between the first two batches may have any size, and so may the first
+            arrays.
+        first: one batch or two. As in Keras, dimensions that differ between them may have any size, and so may the first
             dimension of every array.
     """
-    first = [data[index] for index in range(min(2, data.num_batches))]
 
     def spec(array, *others):
         shape = (None, *(size if all(other.shape[i] == size for other in others) else None for i, size in _sizes(array)))

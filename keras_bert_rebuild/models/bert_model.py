@@ -131,11 +131,13 @@ class BertModel(keras.Model):
     def predict(
         self, x: Any, batch_size: int | None = None, verbose: str | int = "auto", steps: int | None = None, callbacks: Any = None
     ) -> Any:
-        x, _ = checked(x, None, self._check_batch, _parts_of_any(self), batch_size)
+        parts = _parts_of_any(self)
+        x, _ = checked(x, None, self._check_batch, parts, batch_size)
         if is_arrays(x):
             check_prediction_fits(self.outputs, x, batch_size, steps)
         with ending_threads(x):
-            return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
+            read = in_epochs(x, {"steps": steps}, parts)
+            return super().predict(read, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         warn_of_unused_devices(self)

@@ -13,6 +13,9 @@ from keras_bert_rebuild.kernels.asynchronous import put_ahead
 from keras_bert_rebuild.models.devices_in_use import check_even_batches, checking_even
 from keras_bert_rebuild.models.read_ahead import ReadAhead
 
+# The methods of a `PyDataset` that run before and after an epoch.
+HOOKS = ("on_epoch_begin", "on_epoch_end")
+
 
 def checked(x, y, check, parts=1, batch_size=None, split=0.0):
     """Check the data for `fit` and similar methods: arrays now, anything else batch by batch.
@@ -98,15 +101,18 @@ def in_epochs(data, arguments, parts):
 
     Args:
         data: data from `checked`.
-        arguments: the arguments of `fit` or `evaluate` by name.
+        arguments: the arguments of `fit`, `evaluate` or `predict` by name.
         parts: number of devices, or groups of devices, that share a batch.
     """
     in_another_way = parts > 1 or any(arguments.get(name) for name in ("shuffle", "steps_per_epoch", "steps", "class_weight"))
-    if in_another_way or not traits.tunes_pipelines() or not isinstance(data, CheckedPyDataset) or not data.keeps_order:
+    if in_another_way or not isinstance(data, CheckedPyDataset) or not data.may_be_pipeline:
+        return data
+    first = [data[index] for index in range(min(2, data.num_batches))]
+    if not all(isinstance(array, np.ndarray) and array.ndim and array.dtype.kind != "O" for array in keras.tree.flatten(first)):
         return data
     from keras_bert_rebuild.kernels.tensorflow_pipelines import epochs_of
 
-    return epochs_of(data)
+    return epochs_of(data, first)
 
 
 class CheckedPyDataset(keras.utils.PyDataset):
@@ -146,6 +152,9 @@ class CheckedPyDataset(keras.utils.PyDataset):
                 "use_multiprocessing=True: processes forked from a running backend can hang.",
                 stacklevel=5,
             )
+        # Hooks of a user's dataset may change how many batches there are; a pipeline is told their number once.
+        has_hooks = any(getattr(type(dataset), name) is not getattr(keras.utils.PyDataset, name) for name in HOOKS)
+        self._may_be_pipeline = traits.tunes_pipelines() and (self.keeps_order or not has_hooks)
         self._order = None  # the order of the batches of this epoch, if it is drawn here
         self._draws = False
         self._ahead = None
@@ -155,6 +164,11 @@ class CheckedPyDataset(keras.utils.PyDataset):
     @property
     def num_batches(self):
         return self.dataset.num_batches
+
+    @property
+    def may_be_pipeline(self):
+        """Whether `in_epochs` may read it through a pipeline of its own."""
+        return self._may_be_pipeline and bool(self.num_batches)
 
     def __len__(self):
         return len(self.dataset)
@@ -175,7 +189,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
         return [self.check(as_tuples(batch)) for batch in tell()]
 
     def take_shuffle(self, shuffle=None):
-        """The `shuffle` to pass to Keras; if threads must know the order of the batches, it is drawn here instead.
+        """The `shuffle` to pass to Keras; if threads or a pipeline must know the order of the batches, it is drawn here instead.
 
         It is drawn as in Keras: every epoch, with Python's `random`, which `keras.utils.set_random_seed` seeds.
 
@@ -185,7 +199,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
         has_end = self.num_batches is not None
         if shuffle is None:
             shuffle = has_end and not self.keeps_order  # Keras's default is True, with a warning for endless datasets
-        self._draws = bool(shuffle and has_end and self._threads and not self.keeps_order)
+        self._draws = bool(shuffle and has_end and (self._threads or self.may_be_pipeline) and not self.keeps_order)
         return shuffle and not self._draws
 
     def on_epoch_begin(self):

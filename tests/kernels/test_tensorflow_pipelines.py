@@ -1,7 +1,10 @@
 """Pipelines of `tf.data` that no thread tunes."""
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from helpers.recording_model import OtherModel, numbered, recording_model
 
 from keras_bert_rebuild.data.batches import EpochBatches
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, checked_data, in_epochs
@@ -65,17 +68,53 @@ def test_other_ways_to_read_an_epoch_are_left_to_keras(arguments):
     assert isinstance(dataset, CheckedPyDataset)
 
 
-def test_batches_that_may_be_shuffled_are_left_to_keras():
-    import keras
+class Users(keras.utils.PyDataset):
+    """A user's dataset, without hooks, of batches of any kind."""
 
-    class Users(keras.utils.PyDataset):
-        """A user's dataset."""
+    def __init__(self, *batches):
+        super().__init__()
+        self.batches = batches
 
-        def __len__(self):
-            return 1
+    def __len__(self):
+        return len(self.batches)
 
-        def __getitem__(self, index):
-            return np.zeros((2, 3)), np.zeros((2, 1))
+    def __getitem__(self, index):
+        return self.batches[index]
 
-    _, dataset = pipeline(Users())
-    assert isinstance(dataset, CheckedPyDataset)
+
+class Growing(Users):
+    """A user's dataset with another batch in every epoch."""
+
+    def on_epoch_end(self):
+        self.batches = (*self.batches, self.batches[0])
+
+
+def test_a_users_dataset_without_hooks_is_read_through_a_pipeline_and_shuffled_as_in_keras():
+    data = Users(*(numbered(0, index) for index in range(9)))
+    assert isinstance(pipeline(data)[1], tf.data.Dataset)
+
+    def seen(model):
+        keras.utils.set_random_seed(3)
+        model.fit(data, epochs=3, validation_data=data, verbose=0)
+        model.predict(data, verbose=0)
+        return [index for _, index in model.seen]
+
+    expected = seen(recording_model(OtherModel))
+    assert seen(recording_model()) == expected
+    assert len(expected) == 7 * 9
+    assert expected[:9] != expected[-9:] == list(range(9))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        Growing((np.zeros((2, 3)), np.zeros((2, 1)))),
+        Users((np.zeros((2, 3)), [[0.0], [1.0]])),
+        Users((np.zeros((2, 3)), np.zeros((2, 1)), None)),
+        Users((np.zeros((2, 3)), np.array(1.0))),
+        Users(),
+    ],
+    ids=["as many batches as its hooks say", "lists", "no weights", "a number", "nothing"],
+)
+def test_what_a_pipeline_cannot_be_told_is_left_to_keras(data):
+    assert isinstance(pipeline(data)[1], CheckedPyDataset)
