@@ -4,6 +4,7 @@ import contextlib
 import random
 import types
 import warnings
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -112,7 +113,8 @@ def in_epochs(data, arguments, parts):
         return data
     from keras_bert_rebuild.kernels.tensorflow_pipelines import epochs_of
 
-    return epochs_of(data, first)
+    pipeline, data.batches_read = epochs_of(data, first)
+    return pipeline
 
 
 class CheckedPyDataset(keras.utils.PyDataset):
@@ -140,6 +142,9 @@ class CheckedPyDataset(keras.utils.PyDataset):
     puts_ahead: bool = False
     """Whether the threads also copy batches to the accelerator, if there is one."""
 
+    batches_read: Callable[[], int] | None = None
+    """A function that returns how many batches were read from the pipeline of `in_epochs`, without those that it made ahead."""
+
     def __init__(self, dataset, check):
         super().__init__(workers=0)
         self.dataset, self.check = dataset, check
@@ -159,7 +164,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
         self._draws = False
         self._ahead = None
         self._put = None
-        self._in_epoch = False
+        self._read_before = None  # batches that a pipeline had read before this epoch
 
     @property
     def num_batches(self):
@@ -219,14 +224,14 @@ class CheckedPyDataset(keras.utils.PyDataset):
         """The batches of an epoch, for a pipeline; its hook runs at its begin, and that of its end when `end_epoch` is called."""
         self.end_epoch()
         self.on_epoch_begin()
-        self._in_epoch = True
+        self._read_before = self.batches_read()
         for index in range(self.num_batches):
             yield self[index]
 
     def end_epoch(self):
-        """End the epoch that a pipeline has read, if there is one."""
-        if self._in_epoch:
-            self._in_epoch = False
+        """End the epoch of a pipeline, if there is one; as in Keras, its hook does not run if the epoch was left before its end."""
+        before, self._read_before = self._read_before, None
+        if before is not None and self.batches_read() - before >= self.num_batches:
             self.on_epoch_end()
 
     def close(self, wait=True):

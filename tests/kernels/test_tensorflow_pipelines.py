@@ -48,11 +48,15 @@ def test_every_iteration_is_the_next_epoch_and_its_end_is_told():
     assert data.epoch == 7
 
 
-def test_an_epoch_that_is_left_begins_again():
-    data = Lengths(4, 4, 4, 4, 4, 4, 4, 4)
-    _, dataset = pipeline(data)
-    next(iter(dataset))
-    assert [int(x[0][0, 0]) for x, _ in dataset] == [0] * 8
+@pytest.mark.parametrize("workers", [0, 5])
+@pytest.mark.parametrize("read", [1, 4])
+def test_an_epoch_that_is_left_begins_again_although_all_its_batches_were_made(read, workers):
+    data = Lengths(4, 4, 4, 4, 4, workers=workers)
+    checked, dataset = pipeline(data)
+    assert len(list(zip(range(read), dataset, strict=False))) == read
+    assert [int(x[0][0, 0]) for x, _ in dataset] == [0] * 5
+    checked.end_epoch()
+    assert data.epoch == 1
 
 
 def test_a_dimension_that_differs_between_the_first_two_batches_may_have_any_size():
