@@ -28,6 +28,7 @@ from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import (
     COLUMNS,
     REPORTS,
     FinetuneCallback,
+    Training,
     evaluate_task,
     write_report,
 )
@@ -149,18 +150,19 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     with written_again(output) if finished else contextlib.nullcontext(output) as folder:
         ahead = lambda logs: compile_predictions_ahead(made, encoded["dev"], settings.batch_size)  # noqa: E731
         compiles = keras.callbacks.LambdaCallback(on_train_begin=ahead)  # when the training step is already being compiled
-        trained = _train(made, spec, settings, folder, batches, examples, schedule, steps, report, compiles)
-        done = _evaluate(trained, spec, settings, folder, examples, described, started)
+        trained = _train(Training(made, spec, settings, examples, batches, schedule), folder, report, compiles)
+        done = _evaluate(trained, folder, described, started)
         trained.checkpoints.remove()
         return done
 
 
-def _train(made, spec, settings, folder, batches, examples, schedule, steps, report, compiles):
+def _train(training, folder, report, compiles):
     """Train to the end, save the best weights in `folder`, and return the callback that selected them."""
+    made, settings, batches, steps = training.task, training.settings, training.batches, training.schedule.total_steps
     signals = StopOnSignal()
     checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
     start, facts = checkpoints.restore(made.training_model)
-    table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)), start)
+    table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in training.spec.metrics)), start)
     report({"step": start, "steps": steps})
 
     def save():
@@ -168,8 +170,7 @@ def _train(made, spec, settings, folder, batches, examples, schedule, steps, rep
         if settings.lora_rank is not None:
             save_lora(made.model, folder / "adapters.safetensors")
 
-    reports = table, report, save, checkpoints
-    callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, *reports, start, facts)
+    callback = FinetuneCallback(training, table, report, save, checkpoints, start, facts)
     callbacks = [TorchStepSeeds(settings.seed, start), callback, signals, compiles]
     epochs, (epoch, first) = -(-steps // len(batches)), divmod(start, len(batches))
     with signals:
@@ -184,12 +185,13 @@ def _train(made, spec, settings, folder, batches, examples, schedule, steps, rep
     return callback
 
 
-def _evaluate(callback, spec, settings, folder, examples, described, started):
+def _evaluate(callback, folder, described, started):
     """Measure the best weights and write the report."""
-    best = callback.task if callback.best_step == callback.step else load_task(folder / "model")
-    best.row_lengths = callback.task.row_lengths
+    training, examples, batch_size = callback.training, callback.training.examples, callback.settings.batch_size
+    best = training.task if callback.best_step == callback.step else load_task(folder / "model")
+    best.row_lengths = training.task.row_lengths
     found = {
-        "task": spec.name,
+        "task": training.spec.name,
         "metric": callback.metric,
         "best_step": callback.best_step,
         "steps": callback.step,
@@ -200,9 +202,9 @@ def _evaluate(callback, spec, settings, folder, examples, described, started):
     }
     evaluation, name = callback.best, "dev"
     if evaluation.answers is None and "test" not in examples:  # an earlier process saved them
-        evaluation = evaluate_task(best, examples["dev"], settings.batch_size)
+        evaluation = evaluate_task(best, examples["dev"], batch_size)
     if "test" in examples:
-        evaluation, name = evaluate_task(best, examples["test"], settings.batch_size), "test"
+        evaluation, name = evaluate_task(best, examples["test"], batch_size), "test"
         found["test"] = evaluation.scores
     found["seconds"] = round(time.perf_counter() - started, 2)
     found.update(best.details(examples[name], evaluation.answers))

@@ -4,6 +4,8 @@ import json
 import math
 import time
 from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
 
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.finite import is_number
@@ -54,16 +56,34 @@ def is_better(metric, score, than, lower_is_better=LOWER_IS_BETTER):
     return than is None or math.isnan(than) or (score < than if metric in lower_is_better else score > than)
 
 
+@dataclass(frozen=True)
+class Training:
+    """A task, and what it is trained and evaluated on."""
+
+    task: Any
+    """The `Task` that is trained."""
+
+    spec: Any
+    """Its `FinetuneTask`."""
+
+    settings: Any
+    """`FinetuneSettings`."""
+
+    examples: dict
+    """The examples of training, dev and test, by name."""
+
+    batches: Any
+    """The training batches."""
+
+    schedule: Any
+    """The learning rate as a function of the completed steps, a `WarmupLinearDecay`."""
+
+
 class FinetuneCallback(CountedCallback):
     """Evaluates a task and saves the best weights.
 
     Args:
-        task: the task that is trained.
-        spec: its `FinetuneTask`.
-        settings: `FinetuneSettings`.
-        batches: the training batches.
-        dev: examples to evaluate on.
-        schedule: the learning rate as a function of the completed steps, a `WarmupLinearDecay`.
+        training: the `Training` in whose `fit` it runs.
         table: a `MetricsTable` for the rows.
         report: called with every row, and while an evaluation runs with `{"step", "evaluated"}`, the fraction of rows done.
         save: called after an evaluation that is better than all previous ones.
@@ -74,13 +94,12 @@ class FinetuneCallback(CountedCallback):
 
     reads_logs_itself = True  # the steps whose logs are needed, see `DeviceLogs`: those with a row
 
-    def __init__(self, task, spec, settings, batches, dev, schedule, table, report, save, checkpoints, initial_step=0, facts=None):
+    def __init__(self, training, table, report, save, checkpoints, initial_step=0, facts=None):
         super().__init__(initial_step)
-        self.task, self.spec, self.settings, self.batches, self.dev = task, spec, settings, batches, dev
+        self.training, self.settings, self.steps = training, training.settings, training.schedule.total_steps
         self.table, self.report, self.save = table, report, save
-        self.schedule, self.steps = schedule, schedule.total_steps
-        self.every = settings.evaluate_steps or len(batches)
-        self.metric = settings.metric
+        self.every = self.settings.evaluate_steps or len(training.batches)
+        self.metric = self.settings.metric
         self.best, self.best_score, self.best_step = None, None, 0
         self.evaluated, self.waited = 0, 0
         self.train_seconds = 0.0
@@ -93,7 +112,7 @@ class FinetuneCallback(CountedCallback):
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
-        self._sizes = [len(bucket.indexes) for bucket in self.batches.batches(epoch)]
+        self._sizes = [len(bucket.indexes) for bucket in self.training.batches.batches(epoch)]
         self._seen = self._seen_before = sum(self._sizes[: self.step % len(self._sizes)])
 
     def on_train_batch_end(self, batch, logs=None):
@@ -134,19 +153,20 @@ class FinetuneCallback(CountedCallback):
         examples, self._seen_before = self._seen - self._seen_before, self._seen
         seconds = time.perf_counter() - self._started
         self.train_seconds += seconds
-        rate = float(self.schedule(step - 1))  # a function of the steps completed before this one
+        rate = float(self.training.schedule(step - 1))  # a function of the steps completed before this one
         values = (step, round((self._epoch + self._seen / sum(self._sizes)), 4), rate, loss, examples / seconds)
         return dict(zip(COLUMNS, values, strict=True))
 
     def _evaluate(self, step):
         _ = self.model  # on JAX, this copies the weights from the trainer to the model
         progress = lambda done, rows: self.report({"step": step, "evaluated": done / rows})  # noqa: E731
-        evaluation = evaluate_task(self.task, self.dev, self.settings.batch_size, progress, choose_threshold=True)
-        self.metric = chosen_metric(self.spec, evaluation.scores, self.metric)
+        task, dev = self.training.task, self.training.examples["dev"]
+        evaluation = evaluate_task(task, dev, self.settings.batch_size, progress, choose_threshold=True)
+        self.metric = chosen_metric(self.training.spec, evaluation.scores, self.metric)
         score = evaluation.scores[self.metric]
         self.evaluated += 1
         self.waited += 1
-        if self.best is None or is_better(self.metric, score, self.best_score, self.task.lower_is_better):
+        if self.best is None or is_better(self.metric, score, self.best_score, task.lower_is_better):
             self.best, self.best_score, self.best_step, self.waited = evaluation, score, step, 0
             self.save()
         return {f"dev_{name}": value for name, value in evaluation.scores.items()}
