@@ -5,7 +5,7 @@ minute, and who drops the pipeline often waits until it wakes up: it is notified
 epoch of 3 s can take 5.1 s, the sum of the first nine sleeps. Keras reads every `PyDataset` through such a pipeline.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -15,7 +15,7 @@ import tensorflow as tf
 AHEAD = 2
 
 
-def epochs_of(data: Any, first: Sequence[Any]) -> tuple[tf.data.Dataset, Callable[[], int]]:
+def epochs_of(data: Any, first: Sequence[Any]) -> tf.data.Dataset:
     """A dataset each of whose iterations is an epoch of a `PyDataset`; no thread tunes it.
 
     Args:
@@ -23,24 +23,14 @@ def epochs_of(data: Any, first: Sequence[Any]) -> tuple[tf.data.Dataset, Callabl
             arrays.
         first: one batch or two. As in Keras, dimensions that differ between them may have any size, and so may the first
             dimension of every array.
-
-    Returns:
-        The dataset, and a function that returns how many batches of all iterations have been read, without those made ahead.
     """
-    with tf.device("CPU:0"):
-        count = tf.Variable(0, dtype="int64", trainable=False)
 
     def spec(array, *others):
         shape = (None, *(size if all(other.shape[i] == size for other in others) else None for i, size in _sizes(array)))
         return tf.TensorSpec(shape, keras.backend.standardize_dtype(array.dtype))
 
-    def counted(*batch):
-        count.assign_add(1)
-        return batch
-
     dataset = tf.data.Dataset.from_generator(data.epoch, output_signature=keras.tree.map_structure(spec, *first))
-    dataset = dataset.apply(tf.data.experimental.assert_cardinality(data.num_batches)).prefetch(AHEAD).map(counted)
-    return not_tuned(dataset), lambda: int(count)
+    return not_tuned(dataset.apply(tf.data.experimental.assert_cardinality(data.num_batches)).prefetch(AHEAD))
 
 
 def not_tuned(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -117,7 +117,10 @@ class BertModel(keras.Model):
         with ending_threads(x, validation_data):
             if validation_data is not None and kwargs.get("validation_steps") is None:
                 kwargs["validation_data"] = in_epochs(validation_data, {}, parts)
-            return super().fit(x if args else in_epochs(x, kwargs, parts), y, *args, **kwargs)
+            history = super().fit(x if args else in_epochs(x, kwargs, parts), y, *args, **kwargs)
+            if self.stop_training and isinstance(x, CheckedPyDataset):
+                x.leave_epoch()
+            return history
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it

@@ -4,7 +4,6 @@ import contextlib
 import random
 import types
 import warnings
-from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -113,8 +112,7 @@ def in_epochs(data, arguments, parts):
         return data
     from keras_bert_rebuild.kernels.tensorflow_pipelines import epochs_of
 
-    pipeline, data.batches_read = epochs_of(data, first)
-    return pipeline
+    return epochs_of(data, first)
 
 
 class CheckedPyDataset(keras.utils.PyDataset):
@@ -142,9 +140,6 @@ class CheckedPyDataset(keras.utils.PyDataset):
     puts_ahead: bool = False
     """Whether the threads also copy batches to the accelerator, if there is one."""
 
-    batches_read: Callable[[], int] | None = None
-    """A function that returns how many batches were read from the pipeline of `in_epochs`, without those that it made ahead."""
-
     def __init__(self, dataset, check):
         super().__init__(workers=0)
         self.dataset, self.check = dataset, check
@@ -164,7 +159,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
         self._draws = False
         self._ahead = None
         self._put = None
-        self._read_before = None  # batches that a pipeline had read before this epoch
+        self._in_epoch = self._is_read = False  # whether there is an epoch of a pipeline, and whether it came to its end
 
     @property
     def num_batches(self):
@@ -224,15 +219,20 @@ class CheckedPyDataset(keras.utils.PyDataset):
         """The batches of an epoch, for a pipeline; its hook runs at its begin, and that of its end when `end_epoch` is called."""
         self.end_epoch()
         self.on_epoch_begin()
-        self._read_before = self.batches_read()
+        self._in_epoch, self._is_read = True, False
         for index in range(self.num_batches):
             yield self[index]
+        self._is_read = True  # asked for when there is room for another batch, so all but perhaps the last have been read
 
     def end_epoch(self):
-        """End the epoch of a pipeline, if there is one; as in Keras, its hook does not run if the epoch was left before its end."""
-        before, self._read_before = self._read_before, None
-        if before is not None and self.batches_read() - before >= self.num_batches:
+        """End the epoch that a pipeline has read, if there is one."""
+        if self._in_epoch:
+            self._in_epoch = False
             self.on_epoch_end()
+
+    def leave_epoch(self):
+        """Drop the epoch of a pipeline unless it was read to its end: as in Keras, the hook of its end does not run then."""
+        self._in_epoch = self._in_epoch and self._is_read
 
     def close(self, wait=True):
         """End the threads; with `wait`, wait for one that is still preparing a batch, which is discarded."""
