@@ -24,14 +24,8 @@ from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     loss_weights,
     name_of,
 )
-from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import (
-    COLUMNS,
-    REPORTS,
-    FinetuneCallback,
-    Training,
-    evaluate_task,
-    write_report,
-)
+from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import COLUMNS, FinetuneCallback, Training, evaluate_task
+from keras_bert_rebuild.recipes.finetuning.finetune_report import REPORTS, write_report
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder

@@ -1,15 +1,12 @@
-"""The evaluations of a fine-tuning: the callback that runs them and saves the best weights, and their report."""
+"""The evaluations of a fine-tuning, and the callback that runs them and saves the best weights."""
 
-import json
 import math
 import time
 from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
 
-from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.finite import is_number
-from keras_bert_rebuild.files.printable import in_markdown, in_xml
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.training.state.callbacks import CountedCallback
@@ -170,139 +167,3 @@ class FinetuneCallback(CountedCallback):
             self.best, self.best_score, self.best_step, self.waited = evaluation, score, step, 0
             self.save()
         return {f"dev_{name}": value for name, value in evaluation.scores.items()}
-
-
-# The files of the report.
-REPORTS = ("report.json", "report.md", "confusion.svg")
-# Rows of the table of labels.
-MAX_LABELS = 200
-# Of the confusion matrix: the side of a cell and the font size in pixels, and the maximum number of letters of a label.
-CELL, FONT, MAX_LETTERS = 34, 12, 24
-# The mean width of a letter in units of its size.
-LETTER = 0.62
-_STYLE = "font-family:sans-serif;font-size:{}px;fill:#222"
-
-
-def write_report(folder, found, settings):
-    """Write report.json, report.md and, where there is a confusion matrix, confusion.svg, each atomically.
-
-    Args:
-        folder: the folder of the run.
-        found: the results to report, plain values by name.
-        settings: the resolved settings.
-    """
-    # JSON has no NaN, which the correlation with a constant is.
-    numbers = {
-        part: {name: None if math.isnan(value) else value for name, value in found[part].items()} for part in _evaluated(found)
-    }
-    found, picture = {**found, **numbers}, "confusion" in found
-    if picture:
-        title = f"rows: true, columns: predicted ({_evaluated(found)[-1]})"
-        write_text(folder / "confusion.svg", confusion_svg(found["labels"], found["confusion"], title), claimed=True)
-    write_text(
-        folder / "report.json", json.dumps({**found, "settings": settings}, indent=2, ensure_ascii=False) + "\n", claimed=True
-    )
-    write_text(folder / "report.md", report_text(found, settings, picture), claimed=True)
-
-
-def report_text(found, settings, picture):
-    """The report as Markdown."""
-    evaluated = _evaluated(found)
-    model, train, dev = (in_markdown(settings[name]) for name in ("model", "train", "dev"))
-    lines = [
-        f"# {in_markdown(found['task'])}",
-        "",
-        f"Model {model}, trained on {train} ({found['examples']['train']:,} examples), "
-        f"seed {settings['seed']}. Best {found['metric']} on {dev} at step {found['best_step']:,} "
-        f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
-        *_in_train(found),
-        "",
-        f"| score | {' | '.join(evaluated)} |",
-        f"|---|{'---:|' * len(evaluated)}",
-    ]
-    names = dict.fromkeys(name for part in evaluated for name in found[part])
-    lines += [f"| {name} | {' | '.join(_shown(found[part].get(name)) for part in evaluated)} |" for name in names]
-    if "classes" in found:
-        lines += ["", f"On {evaluated[-1]}:", "", "| label | precision | recall | F1 | examples |", "|---|---:|---:|---:|---:|"]
-        rows = list(found["classes"].items())
-        lines += [
-            f"| {in_markdown(label)} | {row['precision']:.4f} | {row['recall']:.4f} | {row['f1']:.4f} | {row['support']:,} |"
-            for label, row in rows[:MAX_LABELS]
-        ]
-        if len(rows) > MAX_LABELS:
-            lines.append(f"| and {len(rows) - MAX_LABELS} more in report.json | | | | |")
-    if picture:
-        lines += ["", "![confusion matrix](confusion.svg)"]
-    lines += [
-        "",
-        "| setting | |",
-        "|---|---|",
-        *(f"| {name} | {in_markdown(value)} |" for name, value in settings.items() if value is not None),
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _in_train(found):
-    """A warning about examples that are also in training, which inflates scores."""
-    counts = [f"{count:,} of the {found['examples'][name]:,} of {name}" for name, count in found["in_train"].items() if count]
-    return ["", f"The texts of {' and '.join(counts)} are also in training."] if counts else []
-
-
-def _evaluated(found):
-    return [name for name in ("dev", "test") if name in found]
-
-
-def _shown(value):
-    if value is None:
-        return ""
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
-
-
-def confusion_svg(labels, matrix, title=""):
-    """A picture of a confusion matrix: rows are true labels, columns predicted ones.
-
-    The shade of a cell is its fraction of the row; numbers are counts, left out for more than forty labels.
-
-    Args:
-        labels: names of rows and columns.
-        matrix: counts, a list of rows.
-        title: a line above it.
-
-    Returns:
-        The text of an SVG file.
-    """
-    cell = CELL if len(labels) <= 40 else max(6, 1400 // len(labels))
-    font = min(FONT, max(5, cell - 2))
-    names = [in_xml(label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…") for label in map(str, labels)]
-    margin = int(max(map(len, names), default=1) * font * LETTER) + 24
-    top, side = margin + 30, len(labels) * cell
-    width, height = max(margin + side, int(12 + len(title) * (FONT + 1) * LETTER)) + 20, top + side + 20
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="12" y="18" style="{_STYLE.format(FONT + 1)}">{in_xml(title)}</text>',
-    ]
-    for i, (name, row) in enumerate(zip(names, matrix, strict=True)):
-        middle = i * cell + cell / 2 + font / 3
-        parts.append(
-            f'<text x="{margin - 6}" y="{top + middle:.1f}" text-anchor="end" style="{_STYLE.format(font)}">{name}</text>'
-            f'<text transform="translate({margin + middle:.1f},{top - 6}) rotate(-90)" style="{_STYLE.format(font)}">{name}</text>'
-        )
-        whole = sum(row)
-        for j, count in enumerate(row):
-            share = count / whole if whole else 0.0
-            # White to a dark blue, the numbers white where it is dark.
-            red, green, blue = (round(255 + share * (end - 255)) for end in (8, 64, 129))
-            x, y = margin + j * cell, top + i * cell
-            parts.append(
-                f'<rect x="{x}" y="{y}" width="{cell}" height="{cell}" fill="rgb({red},{green},{blue})" stroke="#ddd">'
-                f"<title>{name} predicted as {names[j]}: {count}, {share:.1%}</title></rect>"
-            )
-            if count and len(labels) <= 40:
-                ink = "#fff" if share > 0.5 else "#222"
-                parts.append(
-                    f'<text x="{x + cell / 2}" y="{y + cell / 2 + 3}" text-anchor="middle" '
-                    f'style="font-family:sans-serif;font-size:{10 if count < 10000 else 8}px;fill:{ink}">{count}</text>'
-                )
-    return "\n".join([*parts, "</svg>", ""])

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import confusion_svg, report_text, write_report
+from keras_bert_rebuild.recipes.finetuning.finetune_report import confusion_svg, report_text, write_report
 
 FOUND = {
     "task": "similarity",
