@@ -19,8 +19,8 @@ def epochs_of(data: Any, first: Sequence[Any]) -> tf.data.Dataset:
     """A dataset each of whose iterations is an epoch of a `PyDataset`; no thread tunes it.
 
     Args:
-        data: a `PyDataset` with an end and a method `epoch`, a generator of the batches of an epoch, which have one structure of
-            arrays.
+        data: a `PyDataset` with an end and a method `epoch`, a generator of a number of batches, which have one structure of
+            arrays. As in Keras, the number is that of the first epoch.
         first: one batch or two. As in Keras, dimensions that differ between them may have any size, and so may the first
             dimension of every array.
     """
@@ -29,8 +29,9 @@ def epochs_of(data: Any, first: Sequence[Any]) -> tf.data.Dataset:
         shape = (None, *(size if all(other.shape[i] == size for other in others) else None for i, size in _sizes(array)))
         return tf.TensorSpec(shape, keras.backend.standardize_dtype(array.dtype))
 
-    dataset = tf.data.Dataset.from_generator(data.epoch, output_signature=keras.tree.map_structure(spec, *first))
-    return not_tuned(dataset.apply(tf.data.experimental.assert_cardinality(data.num_batches)).prefetch(AHEAD))
+    count, signature = data.num_batches, keras.tree.map_structure(spec, *first)
+    dataset = tf.data.Dataset.from_generator(lambda: data.epoch(count), output_signature=signature)
+    return not_tuned(dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(AHEAD))
 
 
 def not_tuned(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -215,12 +215,24 @@ class CheckedPyDataset(keras.utils.PyDataset):
         if not (self.in_preview and self.keeps_order):
             self.dataset.on_epoch_end()
 
-    def epoch(self):
-        """The batches of an epoch, for a pipeline; its hook runs at its begin, and that of its end when `end_epoch` is called."""
+    def epoch(self, count):
+        """The batches of an epoch, for a pipeline; its hook runs at its begin, and that of its end when `end_epoch` is called.
+
+        Args:
+            count: the number of batches that are read.
+
+        Raises:
+            ValueError: there are fewer.
+        """
+        if self.num_batches < count:
+            raise ValueError(
+                f"{type(self.dataset).__name__}: expected {count} batches in every epoch, as many as there were at first; got "
+                f"{self.num_batches}. A dataset with an `on_epoch_end` of its own may have fewer."
+            )
         self.end_epoch()
         self.on_epoch_begin()
         self._in_epoch, self._is_read = True, False
-        for index in range(self.num_batches):
+        for index in range(count):
             yield self[index]
         self._is_read = True  # asked for when there is room for another batch, so all but perhaps the last have been read
 

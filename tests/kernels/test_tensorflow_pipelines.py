@@ -116,6 +116,16 @@ def test_a_users_dataset_without_hooks_is_read_through_a_pipeline_and_shuffled_a
     assert expected[:9] != expected[-9:] == list(range(9))
 
 
+def test_an_epoch_has_as_many_batches_as_the_first_as_in_keras_and_refuses_to_have_fewer():
+    data = Users(*(numbered(0, index) for index in range(4)))
+    _, dataset = pipeline(data)
+    data.batches = (*data.batches, data.batches[0])
+    assert len(list(dataset)) == 4
+    data.batches = data.batches[:3]
+    with pytest.raises(Exception, match="Users: expected 4 batches in every epoch, as many as there were at first; got 3"):
+        list(dataset)
+
+
 @pytest.mark.parametrize(
     "data",
     [
