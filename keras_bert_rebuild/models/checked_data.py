@@ -152,9 +152,6 @@ class CheckedPyDataset(keras.utils.PyDataset):
                 "use_multiprocessing=True: processes forked from a running backend can hang.",
                 stacklevel=5,
             )
-        # Hooks of a user's dataset may change how many batches there are; a pipeline is told their number once.
-        has_hooks = any(getattr(type(dataset), name) is not getattr(keras.utils.PyDataset, name) for name in HOOKS)
-        self._may_be_pipeline = traits.tunes_pipelines() and (self.keeps_order or not has_hooks)
         self._order = None  # the order of the batches of this epoch, if it is drawn here
         self._draws = False
         self._ahead = None
@@ -168,7 +165,11 @@ class CheckedPyDataset(keras.utils.PyDataset):
     @property
     def may_be_pipeline(self):
         """Whether `in_epochs` may read it through a pipeline of its own."""
-        return self._may_be_pipeline and bool(self.num_batches)
+        if not traits.tunes_pipelines() or not self.num_batches:
+            return False
+        # Hooks of a user's dataset may change how many batches there are; a pipeline is told their number once.
+        has_hooks = any(getattr(type(self.dataset), name) is not getattr(keras.utils.PyDataset, name) for name in HOOKS)
+        return self.keeps_order or not has_hooks
 
     def __len__(self):
         return len(self.dataset)
@@ -224,13 +225,13 @@ class CheckedPyDataset(keras.utils.PyDataset):
         Raises:
             ValueError: there are fewer.
         """
+        self.end_epoch()
+        self.on_epoch_begin()
         if self.num_batches < count:
             raise ValueError(
                 f"{type(self.dataset).__name__}: expected {count} batches in every epoch, as many as there were at first; got "
                 f"{self.num_batches}. A dataset with an `on_epoch_end` of its own may have fewer."
             )
-        self.end_epoch()
-        self.on_epoch_begin()
         self._in_epoch, self._is_read = True, False
         for index in range(count):
             yield self[index]
