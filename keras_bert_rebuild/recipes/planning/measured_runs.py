@@ -68,7 +68,7 @@ def _read(folder):
     corpus = values.get("corpus")
     if not isinstance(corpus, dict) or not isinstance(corpus.get("vocabulary"), int):
         raise ValueError(f"{folder / 'settings.yaml'} must be the settings of a pretraining run; it names no corpus.")
-    settings = PretrainSettings.from_dict({name: value for name, value in values.items() if name not in ("corpus", "probed")})
+    settings = PretrainSettings.recorded(values)
     config = _config(folder, settings, corpus["vocabulary"])
     tokens, loss = _outcome(folder, settings)
     facts = {name: getattr(settings, name, None) for name in COMPARED}

@@ -1,18 +1,18 @@
 """Continue a trapezoidal run from one of its checkpoints with the decay of the learning rate: many models from one long run."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE
-from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import INSTEAD_OF_PHASES, OF_A_START, PretrainSettings
 from keras_bert_rebuild.recipes.run_folder import FREE, read_yaml
 from keras_bert_rebuild.recipes.settings import as_phase, plain
 from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
 # Settings that may differ from those of the run that is continued.
-OWN = ("decay_from", "decay_step", "steps", "decay_fraction", "decay_shape", "schedule", *FREE, *OF_A_START)
+OWN = ("decay_from", "decay_step", "steps", "decay_fraction", "decay_shape", *FREE, *OF_A_START)
 
 
 def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
@@ -32,10 +32,10 @@ def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
         return settings
     run = Path(settings.decay_from)
     values = _values_of(run)
-    differing = _differing(settings, values)
+    known = PretrainSettings.recorded(values)
+    differing = _differing(settings, known, values)
     if differing:
         raise ValueError(f"decay_from continues {run} with its own settings: {'; '.join(differing)}. Leave them out.")
-    known = PretrainSettings.from_dict({name: value for name, value in values.items() if name not in ("corpus", "probed")})
     if settings.steps is not None and settings.decay_fraction is not None:
         raise ValueError(
             f"the decay must end by either steps or decay_fraction; got {settings.steps} and {settings.decay_fraction}."
@@ -92,12 +92,31 @@ def _values_of(run):
     return values
 
 
-def _differing(settings, values):
-    """The given settings that differ from those of the run."""
-    default, given = asdict(PretrainSettings()), asdict(settings)
-    names = [field.name for field in fields(settings) if field.name not in OWN and given[field.name] != default[field.name]]
-    known = {**default, **values}
-    return [f"{name} is {given[name]!r} and was {known[name]!r}" for name in names if plain(given[name]) != plain(known[name])]
+def _differing(settings, known, values):
+    """The given settings that differ from those of the run, which are `known`, and as in its file `values`."""
+    default = asdict(PretrainSettings())
+    given = asdict(replace(settings, phases=[phase.with_predictions(known.mask_rate) for phase in settings.phases]))
+    theirs = {**asdict(known), **values, **_instead_of_phases(known)}
+    names = [name for name in given if name not in OWN and given[name] != default[name]]
+    if settings.phases:  # which override these
+        names = [name for name in names if name not in INSTEAD_OF_PHASES]
+    found = [(name, plain(given[name]), plain(theirs[name])) for name in names]
+    return [f"{name} is {value!r} and was {other!r}" for name, value, other in found if value != other]
+
+
+def _instead_of_phases(known):
+    """The settings of a run that its file has as phases: those that make these phases, or lists of the values in each phase."""
+    *growing, last = known.all_phases
+    sizes = [phase.batch_size for phase in growing]
+    made = {
+        **{name: getattr(last, name) for name in ("batch_size", "seq_len", "max_predictions")},
+        "batch_warmup": sizes,
+        "batch_warmup_steps": sum(phase.steps for phase in growing) or None,
+    }
+    if replace(known, phases=(), steps=known.total_steps, **made).all_phases == known.all_phases:
+        return made
+    of_each = {name: [getattr(phase, name) for phase in known.all_phases] for name in ("batch_size", "seq_len", "max_predictions")}
+    return {name: each[0] if len(set(each)) == 1 else each for name, each in of_each.items()}
 
 
 def _step(settings, run, accumulation, begins, output):

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.recipes.pretraining.example_settings import MASKING, NEXT_SENTENCE, ExampleSettings
+from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.recipes.pretraining.example_settings import MASKING, NEXT_SENTENCE, STEPS, ExampleSettings
 from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, of_other_objectives
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE, OPTIMIZERS, OptimizerSettings
 from keras_bert_rebuild.recipes.pretraining.setting_checks import check_choices, check_fractions
@@ -14,11 +15,13 @@ from keras_bert_rebuild.recipes.settings import MINIMUMS as PHASE_MINIMUMS
 from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict, size_fields
 from keras_bert_rebuild.training.distributed.distribution import KINDS
 
-__all__ = ["DTYPES", "MASKING", "NEXT_SENTENCE", "OF_A_START", "OPTIMIZERS", "PretrainSettings"]
+__all__ = ["DTYPES", "INSTEAD_OF_PHASES", "MASKING", "NEXT_SENTENCE", "OF_A_START", "OPTIMIZERS", "PretrainSettings"]
 
 DTYPES = ("float32", "mixed_bfloat16")
 # Settings that may differ between two starts of the same run.
 OF_A_START = ("hosts", "host_index", "coordinator")
+# Settings that a run's file has as `phases`, and that are without effect beside `phases`.
+INSTEAD_OF_PHASES = ("steps", "batch_size", "seq_len", "max_predictions", "batch_warmup", "batch_warmup_steps")
 # The minimum of every whole number.
 MINIMUMS = {
     **PHASE_MINIMUMS,
@@ -202,9 +205,8 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             filled["decay_fraction"], filled["decay_shape"] = self.fall
         values = {**asdict(self), **filled}
         before = [name for name, value in BEFORE.items() if values[name] == value]
-        of_phases = ("steps", "batch_size", "seq_len", "max_predictions", "batch_warmup", "batch_warmup_steps")
         of_probes = () if self.probes else ("probes", "probe_steps", "probe_examples")
-        left_out = {*of_phases, *before, *of_probes, *OF_A_START, *of_other_objectives(self)}
+        left_out = {*INSTEAD_OF_PHASES, *before, *of_probes, *OF_A_START, *of_other_objectives(self)}
         return plain({name: value for name, value in values.items() if name not in left_out})
 
     @classmethod
@@ -215,3 +217,23 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             ValueError: a name is unknown; the error lists the nearest known ones.
         """
         return settings_from_dict(cls, values, "a pretraining run")
+
+    @classmethod
+    def recorded(cls, values: Mapping[str, Any]) -> Self:
+        """The settings in a run's file, of which `resolved` made the values; it also describes the run's corpus and probes.
+
+        Raises:
+            ValueError: a name is unknown, or values contradict each other.
+        """
+        twice = () if values.get("minutes") is not None or values.get("warmup_steps") is None else ("warmup_fraction",)
+        known = {name: value for name, value in values.items() if name not in ("corpus", "probed", *twice)}
+        if known.get("minutes") is not None and isinstance(known.get("phases"), list):
+            known["phases"] = [_with_steps(phase) for phase in known["phases"]]
+        return cls.from_dict(known)
+
+
+def _with_steps(phase):
+    """A recorded phase of a run in minutes, with steps in place of its share of the time."""
+    if not isinstance(phase, dict) or not is_number(phase.get("share")):
+        return phase  # the settings refuse it
+    return {"steps": max(round(phase["share"] * STEPS), 1), **{name: value for name, value in phase.items() if name != "share"}}

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from helpers import small_runs
 
+from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
@@ -68,6 +69,61 @@ def test_without_a_step_it_falls_from_the_newest_checkpoint_before_the_fall_for_
     assert (settings["decay_step"], settings["phases"][0]["steps"], settings["warmup_steps"]) == (6, 8, 1)
     assert (settings["decay_fraction"], settings["decay_shape"], settings["optimizer"]) == (0.25, "linear", "muon")
     assert settings["decay_from"] == str(long)
+
+
+def written(folder, **settings):
+    """A folder with the settings of a trapezoidal run, and empty checkpoints of its steps 4 and 6."""
+    accumulation = settings.get("gradient_accumulation_steps", 1)
+    for step in (4, 6):
+        (folder / "checkpoints" / f"step-{step * accumulation:08d}").mkdir(parents=True)
+    steps = {} if "phases" in settings else {"steps": 10}
+    known = PretrainSettings(**{"schedule": "trapezoidal", "decay_fraction": 0.25, **steps, **settings})
+    (folder / "settings.yaml").write_text(yaml.safe_dump({**known.resolved(), "corpus": {}}))
+    return folder
+
+
+TWO_LENGTHS = [{"steps": 4, "batch_size": 8, "seq_len": 8}, {"steps": 4, "batch_size": 4, "seq_len": 16}]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch_size": 4, "seq_len": 16, "gradient_accumulation_steps": 2, "learning_rate": 0.01, "schedule": "trapezoidal"},
+        {"max_predictions": 4, "mask_rate": 0.3, "seq_len": 16},
+        {"batch_size": 8, "batch_warmup": [2, 4], "batch_warmup_steps": 3},
+        {"phases": TWO_LENGTHS, "mask_rate": 0.3},
+        {"phases": TWO_LENGTHS, "batch_size": 64},
+        {"objective": "electra", "generator_size": 0.5, "packing": True, "masking": "whole_word"},
+        {"warmup_fraction": 0.25},
+        {"warmup_steps": 2},
+    ],
+    ids=lambda settings: "-".join(settings),
+)
+def test_settings_equal_to_those_of_the_run_may_be_given_in_any_selection(tmp_path, settings):
+    run = written(tmp_path / "long", **settings)
+    alone = with_decay(PretrainSettings(decay_from=str(run)), tmp_path / "new")
+    needed = ("objective", "packing", "batch_warmup", "batch_warmup_steps", "phases")  # by another of them
+    for left_out in (None, *(name for name in settings if name not in needed)):
+        given = {name: value for name, value in settings.items() if name != left_out}
+        assert with_decay(PretrainSettings(decay_from=str(run), **given), tmp_path / "new") == alone
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "said"),
+    [
+        ({"batch_size": 4}, {"batch_size": 8}, "batch_size is 8 and was 4"),
+        ({"seq_len": 64}, {"seq_len": 32, "batch_size": 16}, "batch_size is 16 and was 32; seq_len is 32 and was 64"),
+        ({"phases": TWO_LENGTHS}, {"batch_size": 4}, r"batch_size is 4 and was \[8, 4\]"),
+        ({"phases": TWO_LENGTHS}, {"phases": TWO_LENGTHS[1:]}, "phases is .* and was .*"),
+        ({"batch_warmup": [4]}, {"batch_warmup": [8]}, r"batch_warmup is \[8\] and was \[4\]"),
+        ({}, {"schedule": "cosine"}, "schedule is 'cosine' and was 'trapezoidal'"),
+        ({"warmup_fraction": 0.25}, {"warmup_fraction": 0.5}, "warmup_fraction is 0.5 and was 0.25"),
+    ],
+)
+def test_settings_that_differ_from_those_of_the_run_are_listed(tmp_path, settings, given, said):
+    run = written(tmp_path / "long", **settings)
+    with pytest.raises(ValueError, match=rf"with its own settings: .*{said}.*\. Leave them out\."):
+        with_decay(PretrainSettings(decay_from=str(run), **given), tmp_path / "new")
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,25 @@ def test_paths_and_numpy_numbers_are_plain_in_the_file_of_a_run():
     assert yaml.safe_load(yaml.safe_dump(resolved)) == resolved
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 100},
+        {"steps": 100, "warmup_fraction": 0.3, "schedule": "trapezoidal"},
+        {"minutes": 3, "schedule": "trapezoidal", "warmup_fraction": 0.3},
+        {"minutes": 3, "phases": [{"steps": 90, "batch_size": 8, "seq_len": 8}, {"steps": 10, "batch_size": 4, "seq_len": 16}]},
+        {"objective": "electra", "steps": 9, "batch_size": 8, "batch_warmup": [2, 4], "batch_warmup_steps": 4, "packing": True},
+    ],
+)
+def test_the_file_of_a_run_holds_its_settings(settings):
+    settings = PretrainSettings(**settings)
+    resolved = settings.resolved()
+    read = PretrainSettings.recorded({**resolved, "corpus": {"tokens": 9}, "probed": {}})
+    again = {name: value for name, value in read.resolved().items() if value is not None}
+    assert again == {name: resolved[name] for name in again}
+    assert {name for name in resolved if resolved[name] is not None} - set(again) <= {"warmup_fraction"}
+
+
 def test_every_setting_has_an_option_with_its_help():
     parser = argparse.ArgumentParser()
     add_arguments(parser)
