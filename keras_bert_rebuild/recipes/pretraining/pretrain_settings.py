@@ -220,13 +220,14 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> Self:
-        """The settings in a run's file, of which `resolved` made the values; it also describes the run's corpus and probes.
+        """The settings in a run's file, made by `resolved`; the file also describes its corpus, probes and examples.
 
         Raises:
             ValueError: a name is unknown, or values contradict each other.
         """
         twice = () if values.get("minutes") is not None or values.get("warmup_steps") is None else ("warmup_fraction",)
-        known = {name: value for name, value in values.items() if name not in ("corpus", "probed", *twice)}
+        others = ("corpus", "probed", "examples_version", *twice)
+        known = {name: value for name, value in values.items() if name not in others}
         if known.get("minutes") is not None and isinstance(known.get("phases"), list):
             known["phases"] = [_with_steps(phase) for phase in known["phases"]]
         return cls.from_dict(known)
