@@ -107,10 +107,11 @@ class TrainingRun:
             record_baselines(self.probes, self.folder, start // self.accumulation, again=self.budget is not None)
         ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
         table = board = None
+        written = start // self.accumulation  # the last step with a row
         if self.where.writes:
             of_probes = () if self.probes is None else self.probes.columns
             names = columns(self.settings.learned, of_probes)
-            table = MetricsTable(self.folder / "metrics.csv", names, start // self.accumulation)
+            table = MetricsTable(self.folder / "metrics.csv", names, written)
             if self.settings.tensorboard and tensorboard_is_installed():
                 board = TensorBoardLog(self.folder / "tensorboard")
         try:
@@ -125,11 +126,13 @@ class TrainingRun:
                             row.update(evaluated)
                     if span.probes and signals.received is None:
                         row.update(self._probed(lambda: signals.received is None))
-                    if table is not None:
-                        table.write(row)
-                    if board is not None:
-                        board.write(row["step"], {name: value for name, value in row.items() if name != "step"})
-                    self.report(row if self.budget is None else {**row, "steps": self.budget.expected_steps})
+                    if row["step"] > written:  # otherwise a signal came before the first micro-batches made a step
+                        written = row["step"]
+                        if table is not None:
+                            table.write(row)
+                        if board is not None:
+                            board.write(written, {name: value for name, value in row.items() if name != "step"})
+                        self.report(row if self.budget is None else {**row, "steps": self.budget.expected_steps})
                     stops = signals.received is not None  # read once: a later signal stops the next span
                     if stops or span.saves:
                         self._save(step, row)

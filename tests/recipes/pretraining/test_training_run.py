@@ -30,12 +30,13 @@ class Noted(TrainingRun):
         self.moment("report", 2 * row["step"])
 
     def _restore(self):
-        return 0
+        return self.saved[-1]
 
     def _compile(self, phase):
         pass
 
     def _train(self, span, signals, ceiling):
+        self.moment("begin", span.start)
         step = span.start + 1 if signals.received is not None else span.stop  # the batch that is under way is finished
         self.moment("train", span.stop)
         return {"step": step // 2}, step
@@ -75,6 +76,26 @@ def test_a_signal_at_any_moment_ends_the_run_at_a_checkpoint(monkeypatch, tmp_pa
         run.finish()
     check_stopped(run, stopped)
     assert run.saved[-1] in (batch, batch + 1)  # one more if the batches before were being saved
+
+
+@pytest.mark.parametrize("batch", [0, 2, 6, 10])
+def test_a_signal_within_an_accumulated_step_leaves_one_row_for_every_step(tmp_path, batch):
+    reported = []
+
+    def moment(name, reached):
+        reported.extend([reached // 2] * (name == "report"))
+        if (name, reached) == ("begin", batch) and not run.saved[1:].count(batch + 1):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    run = Noted(tmp_path, moment)
+    with pytest.raises(StoppedError):
+        run.finish()
+    assert run.saved[-1] == batch + 1
+    run.finish()
+    assert run.saved[-1] == 12
+    steps = [int(line.partition(",")[0]) for line in (tmp_path / "metrics.csv").read_text().splitlines()[1:]]
+    assert steps == list(range(1, 7))
+    assert [step for step in reported if step] == sorted([*range(1, 7), *([batch // 2] if batch else [])])  # where it resumes, too
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
