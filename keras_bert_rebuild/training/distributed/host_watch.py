@@ -6,6 +6,8 @@ NVLink and the links of TPUs never. JAX's own service notices after 100 seconds,
 
 import atexit
 import contextlib
+import hmac
+import ipaddress
 import os
 import secrets
 import selectors
@@ -24,6 +26,8 @@ SILENCE = 30.0  # seconds without a heartbeat after which a host is considered s
 EXIT_CODE = 3  # of a process that stops because another host stopped
 ALIVE, GOODBYE, STOPPED = b".", b"e", b"s"  # messages: one byte and the index of a host
 MESSAGE = struct.Struct("!cI")
+HELLO = struct.Struct("!I")  # the index of a host, before the secret
+STRANGERS = 64  # connections, besides those of the hosts, that host 0 holds while it waits for the hosts
 
 
 class HostWatch:
@@ -96,12 +100,25 @@ class HostWatch:
         )
 
 
-def listening_socket():
-    """A socket on a free port of all addresses of this host, including IPv6 if it has any."""
+def listening_socket(address=""):
+    """A socket on a free port of all addresses of this host, including IPv6 if it has any.
+
+    Args:
+        address: where the other hosts find this one; a loopback address, for hosts of one machine, is the only one listened on.
+    """
+    if _is_loopback(address):
+        return socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=1024)
     if socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):  # the system supports IPv6, but it is disabled
             return socket.create_server(("", 0), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
     return socket.create_server(("", 0), backlog=1024)
+
+
+def _is_loopback(address):
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:  # a name
+        return address == "localhost"
 
 
 def end_process(sentence):
@@ -115,32 +132,72 @@ def end_process(sentence):
 
 
 def _accepted(listener, hosts, secret, seconds=60):
-    """The links to all other hosts, by index."""
-    links, until = {}, time.monotonic() + seconds
-    with listener:
-        while len(links) < hosts - 1:
-            listener.settimeout(max(until - time.monotonic(), 0.01))
-            try:
-                link, _ = listener.accept()
-                link.settimeout(SILENCE)
-                host = struct.unpack("!I", _exactly(link, 4))[0]
-                known = _exactly(link, len(secret)) == secret
-            except OSError:
-                if time.monotonic() < until:
-                    continue
-                missing = next(host for host in range(1, hosts) if host not in links)
-                raise ValueError(f"host {missing} must reach host 0, port {listener.getsockname()[1]}; it did not.") from None
-            if known:
-                links[host] = link
-            else:
+    """The links to all other hosts, by index. Anyone can connect; of those that have not sent the secret, none delays another."""
+    links, strangers, until = {}, {}, time.monotonic() + seconds  # what each stranger has sent, from the oldest on
+    with listener, selectors.DefaultSelector() as selector:
+        listener.setblocking(False)
+        selector.register(listener, selectors.EVENT_READ)
+
+        def leave(link):
+            selector.unregister(link)
+            return strangers.pop(link)
+
+        try:
+            while len(links) < hosts - 1:
+                if time.monotonic() >= until:
+                    missing = next(host for host in range(1, hosts) if host not in links)
+                    raise ValueError(f"host {missing} must reach host 0, port {listener.getsockname()[1]}; it did not.")
+                for key, _ in selector.select(until - time.monotonic()):
+                    if key.fileobj is listener:
+                        with contextlib.suppress(OSError):  # the other end is gone already
+                            link, _ = listener.accept()
+                            link.setblocking(False)
+                            strangers[link] = b""
+                            selector.register(link, selectors.EVENT_READ)
+                        if len(strangers) > hosts + STRANGERS:
+                            oldest = next(iter(strangers))
+                            leave(oldest)
+                            oldest.close()
+                    elif (link := key.fileobj) in strangers:
+                        sent = _more(link, strangers[link], HELLO.size + len(secret))
+                        strangers[link] = sent
+                        if sent is None or len(sent) == HELLO.size + len(secret):
+                            leave(link)
+                            host = _introduced(sent, hosts, secret)
+                            if host is None:
+                                link.close()
+                            else:
+                                link.settimeout(SILENCE)
+                                links[host] = link
+        finally:
+            for link in strangers:
                 link.close()
     return links
+
+
+def _more(link, sent, size):
+    """What a link has sent so far, at most `size` bytes, without waiting; None if its other end is closed."""
+    try:
+        part = link.recv(size - len(sent))
+    except BlockingIOError:
+        return sent
+    except OSError:
+        return None
+    return sent + part if part else None
+
+
+def _introduced(sent, hosts, secret):
+    """The index of the host that sent this; None for a stranger."""
+    if sent is None or not hmac.compare_digest(sent[HELLO.size :], secret):
+        return None
+    (host,) = HELLO.unpack(sent[: HELLO.size])
+    return host if 0 < host < hosts else None
 
 
 def _connected(endpoint, index, secret):
     try:
         link = socket.create_connection(endpoint, timeout=SILENCE)
-        link.sendall(struct.pack("!I", index) + secret)
+        link.sendall(HELLO.pack(index) + secret)
     except OSError as error:
         raise ValueError(f"host {index} must reach host 0 at {endpoint[0]}:{endpoint[1]}: {error.strerror or error}.") from None
     return link
@@ -208,12 +265,13 @@ def watched_hosts(coordinator=None, ends_together=()):
 
 def _watch(coordinator):
     """The watch of this host, after host 0 has sent its address, a port and a secret to the others."""
-    listener = listening_socket() if host_index() == 0 else None
+    listener = None
     values = np.zeros(2 + ADDRESS_BYTES // 8, "int64")
-    if listener is not None:
-        address = coordinator.split(",")[0].rpartition(":")[0] if coordinator else _own_address()
+    if host_index() == 0:
+        address = (coordinator.split(",")[0].rpartition(":")[0] if coordinator else _own_address()).strip("[]")
+        listener = listening_socket(address)
         values[:2] = listener.getsockname()[1], secrets.randbits(62)
-        values[2:] = np.frombuffer(address.strip("[]").encode().ljust(ADDRESS_BYTES, b"\0"), "int64")
+        values[2:] = np.frombuffer(address.encode().ljust(ADDRESS_BYTES, b"\0"), "int64")
     values = gathered(values)[0]
     endpoint = values[2:].tobytes().rstrip(b"\0").decode(), int(values[0])
     return HostWatch(host_count(), host_index(), listener or endpoint, values[1].tobytes())

@@ -1,6 +1,8 @@
 """Hosts notice a host that stops, unless it says goodbye, and agree on when they begin and how one leaves."""
 
+import contextlib
 import errno
+import ipaddress
 import os
 import queue
 import socket
@@ -85,6 +87,71 @@ def has_ipv6():
 def test_host_0_is_reached_at_all_of_its_addresses(address):
     with listening_socket() as listener:
         socket.create_connection((address, listener.getsockname()[1]), timeout=10).close()
+
+
+STRANGERS = {
+    "silent": lambda link: None,
+    "half": lambda link: link.sendall(b"\0\0\0\1" + SECRET[:5]),
+    "wrong": lambda link: link.sendall(b"\0\0\0\1" + b"87654321"),
+    "unknown host": lambda link: link.sendall(b"\0\0\0\7" + SECRET),
+    "gone": lambda link: link.close(),
+    "talking": lambda link: link.sendall(b"GET / HTTP/1.1\r\n" * 1000),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_strangers_delay_no_host(kind):
+    with contextlib.ExitStack() as stack:
+        listener = listening_socket("127.0.0.1")
+        place = listener.getsockname()
+        for _ in range(70):
+            STRANGERS[kind](stack.enter_context(socket.create_connection(place)))
+        watches, began = [None] * 3, time.monotonic()
+
+        def join(index):
+            watches[index] = HostWatch(3, index, place if index else listener, SECRET, lambda sentence: None)
+
+        threads = [threading.Thread(target=join, args=(index,), daemon=True) for index in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=5)
+        assert watches[0] is not None, f"host 0 still waits after {time.monotonic() - began:.0f} seconds"
+        assert watches[0]._links.keys() == {1, 2}
+        for watch in watches:
+            watch.leave(goodbye=True)
+
+
+def test_host_0_keeps_few_strangers_and_waits_for_a_missing_host_no_longer_because_of_them():
+    with contextlib.ExitStack() as stack:
+        listener = listening_socket("127.0.0.1")
+        place, said = listener.getsockname(), queue.Queue()
+
+        def wait():
+            try:
+                host_watch._accepted(listener, 2, SECRET, seconds=1)
+            except ValueError as error:
+                said.put(str(error))
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        links = [stack.enter_context(socket.create_connection(place, timeout=5)) for _ in range(host_watch.STRANGERS + 5)]
+        assert links[0].recv(1) == b""  # the oldest is closed at once
+        assert said.empty()
+        for _ in range(7):  # bytes that come one by one
+            with contextlib.suppress(OSError):
+                links[-1].sendall(b"\0")
+            time.sleep(0.2)
+        assert said.get(timeout=1) == f"host 1 must reach host 0, port {place[1]}; it did not."
+        assert links[-1].recv(1) == b""
+
+
+def test_hosts_of_one_machine_listen_to_no_other():
+    for address in ("127.0.0.1", "localhost", *(["::1"] if has_ipv6() else [])):
+        with listening_socket(address) as listener:
+            assert ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+    with listening_socket("10.0.0.1") as listener:
+        assert listener.getsockname()[0] in ("::", "0.0.0.0")
 
 
 def test_a_host_that_cannot_reach_host_0_says_where_it_looked():
