@@ -1,5 +1,7 @@
 """Batches by length: every example is in one, padded to the smallest length that fits."""
 
+import math
+
 import numpy as np
 import pytest
 from helpers.small_corpus import small_corpus
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.batches import WINDOW, length_windows
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
+from keras_bert_rebuild.data.random_numbers import keys
 
 LENGTHS = (8, 16, 24, 40)
 
@@ -20,6 +23,17 @@ def test_every_example_is_in_one_batch_of_the_smallest_length_that_fits(batch_si
     for members, length in plan:
         assert len(members) == batch_size
         assert length == min(n for n in LENGTHS if n >= sizes[members].max())
+
+
+def test_the_batches_of_a_window_come_in_any_order_whatever_their_lengths():
+    sizes = np.random.default_rng(0).permutation(np.repeat(np.arange(1, 9) * 5, 3))
+    firsts, lasts = np.zeros(8), np.zeros(8)
+    for key in keys(0, 0, np.arange(800)):
+        plan = length_windows(sizes, 3, np.arange(5, 41, 5), key)
+        np.add.at(firsts, plan[0][1] // 5 - 1, 1)
+        np.add.at(lasts, plan[-1][1] // 5 - 1, 1)
+    for counts in (firsts, lasts):
+        assert ((counts - 100) ** 2 / 100).sum() < 7 + 5 * math.sqrt(2 * 7)
 
 
 def many(lengths, **changes):

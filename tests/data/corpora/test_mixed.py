@@ -94,6 +94,13 @@ def test_a_batch_is_a_function_of_seed_epoch_and_index(corpora, options):
     np.testing.assert_array_equal(np.concatenate(halves), one)
 
 
+@pytest.mark.parametrize("options", [{"next_sentence": "nsp"}, {"next_sentence": None}, {"next_sentence": None, "packed": True}])
+def test_equal_corpora_of_a_mixture_share_no_random_numbers(corpora, options):
+    mixed = MixedCorpus([corpora[0]] * 3, [1, 1, 1])
+    keys, _ = pretraining_batches(mixed, 8, 32, 4, **options).examples.at(np.arange(3 * WINDOW))
+    assert len(np.unique(keys)) == len(keys)
+
+
 def test_a_random_next_segment_is_of_another_document_of_the_same_corpus(corpora):
     mixed = MixedCorpus(corpora, [1, 1, 1])
     batches = pretraining_batches(mixed, 64, 48, 8, random_next_rate=1.0, short_seq_prob=0.0, steps_per_epoch=4, **SETTINGS)

@@ -19,7 +19,7 @@ VOCABULARY = [
     *(f"##p{i}" for i in range(100)),
     *(f"[unused{i}]" for i in range(10)),
 ]
-WORDS, PIECES = FIRST, FIRST + 100
+WORDS, PIECES, UNUSED = FIRST, FIRST + 100, FIRST + 200
 TABLES = vocabulary_tables(VOCABULARY)
 
 
@@ -39,7 +39,7 @@ def mask(ids, maskable, limit=1000, seed=0, **settings):
 
 
 def within(rate, expected, count):
-    return abs(rate - expected) < 5 * math.sqrt(expected * (1 - expected) / count)
+    return abs(rate - expected) <= 5 * math.sqrt(expected * (1 - expected) / count)
 
 
 def word_numbers(ids):
@@ -83,10 +83,14 @@ def test_rates_are_adjustable():
     assert chosen.any()
 
 
-def test_replacements_are_all_tokens_except_special_and_unused_ones():
-    ids, maskable = text(3000, 69)
-    masked, chosen = mask(ids, maskable, mask_mask_rate=0, mask_random_rate=1)
-    counts = np.bincount(masked[chosen == 1], minlength=len(VOCABULARY))
+@pytest.mark.parametrize("rates", [(0.0, 1.0), (0.8, 0.1), (0.1, 0.8), (0.45, 0.1)])
+def test_replacements_are_all_tokens_except_special_and_unused_ones_whatever_the_rates(rates):
+    ids, maskable = text(20000, 69)
+    ids[maskable] = UNUSED  # never drawn, so that every replacement is visible
+    masked, chosen = mask(ids, maskable, mask_mask_rate=rates[0], mask_random_rate=rates[1])
+    drawn = masked[(chosen == 1) & (masked != MASK) & (masked != UNUSED)]
+    assert within(len(drawn) / chosen.sum(), rates[1], chosen.sum())
+    counts = np.bincount(drawn, minlength=len(VOCABULARY))
     assert not counts[:FIRST].any()
     assert not counts[FIRST + 200 :].any()
     expected = counts.sum() / 200

@@ -1,9 +1,13 @@
 """Packed rows hold several sequences that do not see each other, and hardly any padding."""
 
+import itertools
+
 import numpy as np
 import pytest
-from helpers.small_corpus import CLS, FIRST, PAD, SEP, document_of, small_corpus
+from helpers.small_corpus import CLS, FIRST, PAD, SEP, SPECIAL, document_of, small_corpus
 
+from keras_bert_rebuild.data.corpora.documents import TokenCorpus
+from keras_bert_rebuild.data.pretraining.packed_rows import PackedRows
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 
 SEQ_LEN = 64
@@ -86,6 +90,33 @@ def test_which_sequences_share_a_row_differs_between_epochs(corpus):
 
     first, second = ({meeting for meeting in meetings(epoch) if len(meeting) > 1} for epoch in (0, 1))
     assert len(first & second) < len(first) / 2
+
+
+def test_the_order_of_the_rows_differs_between_passes():
+    starts = np.arange(0, 201 * (SEQ_LEN - 2), SEQ_LEN - 2)  # every document fills a row
+    full = TokenCorpus(np.zeros(starts[-1], "int32"), starts, starts, SPECIAL)
+    shared = small_corpus(documents=400, passages=1, longest=30)
+    for store, what in ((full, "starts"), (shared, "lengths")):
+        rows = PackedRows(store, SEQ_LEN, seed=3)
+        passes = [getattr(rows.at(np.arange(len(rows)) + number * len(rows)), what).tolist() for number in range(3)]
+        assert sorted(passes[0]) == sorted(passes[1]) == sorted(passes[2])
+        for one, other in itertools.combinations(passes, 2):
+            assert sum(a == b for a, b in zip(one, other, strict=True)) < len(one) / 4
+
+
+@pytest.mark.parametrize("full", [0, 1, 3])
+def test_the_remainder_of_a_document_comes_equally_often_before_between_and_after_its_full_pieces(full):
+    length, passes = SEQ_LEN - 2, 600
+    starts = np.array([0, full * length + 7])
+    rows = PackedRows(TokenCorpus(np.zeros(starts[-1], "int32"), starts, starts, SPECIAL), SEQ_LEN)
+    pieces = rows.at(np.arange(len(rows) * passes))
+    before = pieces.starts[pieces.lengths == 7] / length
+    counts = np.bincount(before.astype(int), minlength=full + 1)
+    assert (before == np.rint(before)).all()
+    assert len(before) == counts.sum() == passes
+    assert len(counts) == full + 1
+    expected = passes / (full + 1)
+    assert ((counts - expected) ** 2 / expected).sum() <= full + 5 * np.sqrt(2 * full)
 
 
 def test_processes_share_the_rows_of_a_batch(corpus):
