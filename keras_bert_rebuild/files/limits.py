@@ -47,6 +47,7 @@ LIMITS = {
     "factor": Limit(1000, "times", "epsilons and deviations are below 1; a whole number of 400 digits is not a float"),
     "missing_parameters": Limit(64_000_000, "numbers", "how many more than four times those of its file a config may describe"),
     # Files of weights.
+    "modules": Limit(64, "modules", "layers after the encoder of a sentence-transformers folder; those in use have at most ten"),
     "arrays": Limit(100_000, "arrays", "the deepest BERT in use has 800"),
     "name_characters": Limit(4096, "characters", "names of arrays; those in use have under 200"),
     "array_dimensions": Limit(32, "dimensions", "as many as NumPy had for decades"),

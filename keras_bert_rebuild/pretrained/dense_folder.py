@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.checked_values import value_of
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.sentence_files import POOLING_NAMES
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule, read_module
@@ -43,10 +44,10 @@ def dense_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], b
     values = folder_settings(path)
     prompts, default = folder_prompts(values, path / SETTINGS)
     poolings, include_prompt = read_poolings(modules[1].folder / "config.json")
-    measure, cut = values.get("similarity_fn_name"), values.get("truncate_dim")
+    measure, cut = (value_of(values, key, of, path / SETTINGS) for key, of in (("similarity_fn_name", str), ("truncate_dim", int)))
     if measure not in MEASURES:
         raise ValueError(f"{path / SETTINGS} must have similarity_fn_name cosine or dot; got {measure!r:.80}.")
-    if cut is not None and (not isinstance(cut, int) or isinstance(cut, bool) or cut < 1):
+    if cut is not None and cut < 1:
         raise ValueError(f"{path / SETTINGS} must have a number of at least 1 as truncate_dim; got {cut!r:.80}.")
     settings = {
         "poolings": poolings,
@@ -72,9 +73,10 @@ def read_poolings(file: Path) -> tuple[tuple[str, ...], bool]:
     values = read_json(file, "the pooling of sentence-transformers")
     ours = {theirs: name for name, (_, theirs) in POOLING_NAMES.items()}
     if "pooling_mode" in values:
-        named = values["pooling_mode"] if isinstance(values["pooling_mode"], list) else [values["pooling_mode"]]
+        given = value_of(values, "pooling_mode", str | list[str], file, [])
+        named = given if isinstance(given, list) else [given]
     else:
-        named = [theirs for key, theirs in POOLING_NAMES.values() if values.get(key)] or ["mean"]
-    if not named or len(set(map(str, named))) < len(named) or not all(name in ours for name in named):
-        raise ValueError(f"{file} must choose some of {', '.join(ours)}, each once; got {', '.join(map(str, named)) or 'none'}.")
-    return tuple(ours[name] for name in named), bool(values.get("include_prompt", True))
+        named = [theirs for key, theirs in POOLING_NAMES.values() if value_of(values, key, bool, file)] or ["mean"]
+    if not named or len(set(named)) < len(named) or not all(name in ours for name in named):
+        raise ValueError(f"{file} must choose some of {', '.join(ours)}, each once; got {', '.join(named) or 'none'}.")
+    return tuple(ours[name] for name in named), value_of(values, "include_prompt", bool, file, True)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.checked_values import value_of
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
     MODULES,
@@ -32,10 +33,9 @@ def is_reranker(path: Path, folder: Path | None = None) -> bool:
     if not config.is_file():
         return False
     values = read_json(config, "a config")
-    named = values.get("id2label")
-    one = values.get("num_labels", len(named) if isinstance(named, dict) else 2) == 1
-    of_library = values.get("sentence_transformers")
-    marked = OLD_KEY in values or (isinstance(of_library, dict) and "activation_fn" in of_library)
+    named = value_of(values, "id2label", dict, config)
+    one = value_of(values, "num_labels", int, config, 2 if named is None else len(named)) == 1
+    marked = OLD_KEY in values or "activation_fn" in value_of(values, "sentence_transformers", dict, config, {})
     return one and (folder is not None or marked or folder_settings(path).get("model_type") == "CrossEncoder")
 
 
@@ -51,19 +51,21 @@ def reranker_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any]
     if default is not None and prompts.get(default):
         raise ValueError(f"{path / SETTINGS} must have no default prompt, since a Reranker has none; got {prompts[default]!r:.80}.")
     settings = {
-        "activation": _activation(values, read_json(folder / "config.json", "a config"), path),
+        "activation": _activation(values, folder / "config.json", path / SETTINGS),
         "truncate": True,
         "max_len": longest_text(first, folder),
     }
     return settings, bool(first.get("do_lower_case"))
 
 
-def _activation(values, config, path):
+def _activation(values, config, settings):
     """The activation by the keys of version 5.4 and later, of version 4, or of version 3; by default the sigmoid of one label."""
-    of_library = config.get("sentence_transformers")
-    of_config = of_library.get("activation_fn") if isinstance(of_library, dict) else None
-    name = values.get("activation_fn") or of_config or config.get(OLD_KEY) or "torch.nn.modules.activation.Sigmoid"
-    kind = str(name).rsplit(".", 1)[-1]
-    if not str(name).startswith("torch.nn.") or kind not in ACTIVATIONS:
-        raise ValueError(f"{path} must have an activation_fn of torch.nn among {', '.join(ACTIVATIONS)}; got {name!r:.80}.")
+    of_config = read_json(config, "a config")
+    of_library = value_of(of_config, "sentence_transformers", dict, config, {})
+    places = ((values, "activation_fn", settings), (of_library, "activation_fn", config), (of_config, OLD_KEY, config))
+    found = ((value_of(of, key, str, where), where) for of, key, where in places)
+    name, where = next((pair for pair in found if pair[0]), ("torch.nn.modules.activation.Sigmoid", config))
+    kind = name.rsplit(".", 1)[-1]
+    if not name.startswith("torch.nn.") or kind not in ACTIVATIONS:
+        raise ValueError(f"{where} must have an activation_fn of torch.nn among {', '.join(ACTIVATIONS)}; got {name!r:.80}.")
     return ACTIVATIONS[kind]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.checked_values import value_of
 from keras_bert_rebuild.pretrained.dense_folder import dense_settings
 from keras_bert_rebuild.pretrained.late_interaction_folder import late_interaction_settings
 from keras_bert_rebuild.pretrained.reranker_folder import is_reranker, reranker_settings
@@ -87,7 +88,7 @@ def _read(kind, path, modules):
 
 
 def _kind(path, kinds):
-    model_type = folder_settings(path).get("model_type")
+    model_type = value_of(folder_settings(path), "model_type", str, path / SETTINGS)
     if model_type is not None and model_type not in MODEL_TYPES:
         raise ValueError(f"{path / SETTINGS} must have a model_type among {', '.join(MODEL_TYPES)}; got {model_type!r:.80}.")
     if model_type is not None:

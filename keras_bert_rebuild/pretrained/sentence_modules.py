@@ -4,7 +4,8 @@ from collections import namedtuple
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
-from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.files.checked_values import value_of
+from keras_bert_rebuild.files.json_text import json_object
 
 # act(x · kernel + bias); bias may be None.
 DenseModule = namedtuple("DenseModule", ["kernel", "bias", "activation"])
@@ -39,7 +40,7 @@ def read_module(kind, folder, of="sentence_embedding"):
     if kind not in READERS:
         raise ValueError(f"the modules of vectors must be some of {', '.join(READERS)}; {folder} is of {kind}.")
     file = folder / "config.json"
-    values = read_json(file, "the settings of a module") if file.is_file() else {}
+    values = json_object(file)
     for key in ("module_input_name", "module_output_name"):
         if values.get(key) not in (None, of):
             raise ValueError(f"{file} must have {key} {of}; got {values[key]!r:.80}.")
@@ -49,16 +50,17 @@ def read_module(kind, folder, of="sentence_embedding"):
 def _dense(folder, values):
     file = folder / "config.json"
     # sentence-transformers uses Tanh by default and for classes outside torch.
-    path = values.get("activation_function", "torch.nn.modules.activation.Tanh")
-    name = str(path).rsplit(".", 1)[-1]
-    if not str(path).startswith("torch.nn.") or name not in ACTIVATIONS:
+    path = value_of(values, "activation_function", str, file, "torch.nn.modules.activation.Tanh")
+    name = path.rsplit(".", 1)[-1]
+    if not path.startswith("torch.nn.") or name not in ACTIVATIONS:
         raise ValueError(f"{file} must have an activation_function of torch.nn among {', '.join(ACTIVATIONS)}; got {path!r}.")
     weights = _weights(folder)
     kernel = _array(weights, "linear.weight", folder).T
-    bias = _array(weights, "linear.bias", folder) if values.get("bias", True) else None
+    bias = _array(weights, "linear.bias", folder) if value_of(values, "bias", bool, file, True) else None
     if kernel.ndim != 2 or (bias is not None and bias.shape != kernel.shape[1:]):
-        raise ValueError(f"{folder} must have a matrix and a bias of matching width; got {kernel.shape} and {bias.shape}.")
-    if not values.get("use_residual"):
+        shapes = f"{kernel.shape} and {'none' if bias is None else bias.shape}"
+        raise ValueError(f"{folder} must have a matrix and a bias of matching width; got {shapes}.")
+    if not value_of(values, "use_residual", bool, file, False):
         return DenseModule(kernel, bias, ACTIVATIONS[name])
     shortcut = None if kernel.shape[0] == kernel.shape[1] else _array(weights, "residual.weight", folder).T
     if shortcut is not None and shortcut.shape != kernel.shape:
@@ -68,7 +70,10 @@ def _dense(folder, values):
 
 def _norm(folder, values):
     weights = _weights(folder)
-    return NormModule(_array(weights, "norm.weight", folder), _array(weights, "norm.bias", folder))
+    gamma, beta = (_array(weights, name, folder) for name in ("norm.weight", "norm.bias"))
+    if gamma.ndim != 1 or gamma.shape != beta.shape:
+        raise ValueError(f"{folder} must have norm.weight and norm.bias of one width; got {gamma.shape} and {beta.shape}.")
+    return NormModule(gamma, beta)
 
 
 def _weights(folder):

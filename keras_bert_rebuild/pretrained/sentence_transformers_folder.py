@@ -3,7 +3,10 @@
 from collections import namedtuple
 from pathlib import Path
 
-from keras_bert_rebuild.files.json_text import parsed_json
+from keras_bert_rebuild.files.checked_values import value_of
+from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.json_text import json_object, parsed_json
+from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.pretrained.config_files import read_json
 
 # A module of modules.json: the last component of its class, and the folder of its files.
@@ -41,13 +44,19 @@ def folder_modules(path: Path) -> list[Module]:
     values = parsed_json(file)
     if not isinstance(values, list) or not all(isinstance(module, dict) for module in values):
         raise ValueError(f"{file} must be a list of modules; got {type(values).__name__}.")
-    return [Module(_kind(module, file), _inside(path, module.get("path", ""))) for module in values]
+    check_limit("modules", len(values), str(file))
+    return [Module(_kind(module, file), _inside(path, value_of(module, "path", str, file, ""))) for module in values]
 
 
 def folder_settings(path: Path) -> dict:
     """The content of config_sentence_transformers.json; empty if it does not exist."""
     file = path / SETTINGS
     return read_json(file, "the settings of sentence-transformers") if file.is_file() else {}
+
+
+def first_file(folder: Path) -> Path:
+    """The file with the settings of the first module, which may not exist."""
+    return next((folder / name for name in FIRST_SETTINGS if (folder / name).is_file()), folder / FIRST_SETTINGS[0])
 
 
 def first_settings(folder: Path, tasks: tuple, others: tuple = ()) -> dict:
@@ -61,13 +70,13 @@ def first_settings(folder: Path, tasks: tuple, others: tuple = ()) -> dict:
     Raises:
         ValueError: a setting is not supported.
     """
-    values: dict = next(
-        (read_json(folder / name, "the limits of a text") for name in FIRST_SETTINGS if (folder / name).is_file()), {}
-    )
+    file = first_file(folder)
+    values = json_object(file)
     wanted = (("transformer_task", tasks), *PLAIN, *((name, (None,)) for name in others))
     other = [f"{key} must be {plain[-1]!r}, got {values.get(key)!r:.80}" for key, plain in wanted if values.get(key) not in plain]
     if other:
-        raise ValueError(f"{folder} has settings that are not supported: {'; '.join(other)}.")
+        raise ValueError(f"{file} has settings that are not supported: {'; '.join(other)}.")
+    value_of(values, "do_lower_case", bool, file)
     return values
 
 
@@ -78,24 +87,15 @@ def longest_text(values: dict, folder: Path) -> int | None:
         values: the settings of the first module.
         folder: the folder of the tokenizer and config.
     """
-    limit = whole_number(values, "max_seq_length", folder)
-    if limit is not None:
-        return limit
+    longest = value_of(values, "max_seq_length", int, first_file(folder))
+    if longest is not None:
+        return longest
     of_tokenizer, of_model = (
-        read_json(folder / name, "a config").get(key) if (folder / name).is_file() else None
+        json_object(folder / name).get(key)
         for name, key in (("tokenizer_config.json", "model_max_length"), ("config.json", "max_position_embeddings"))
     )
-    if not isinstance(of_tokenizer, (int, float)) or (isinstance(of_model, int) and of_tokenizer >= of_model):
-        return None
-    return int(of_tokenizer)
-
-
-def whole_number(values: dict, key: str, where: Path) -> int | None:
-    """An integer setting, or None if it is missing; a ValueError for anything else."""
-    number = values.get(key)
-    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
-        raise ValueError(f"{where} must have a whole number as {key}; got {number!r:.80}.")
-    return number
+    room = of_model if isinstance(of_model, int) else limit("max_position_embeddings")
+    return int(of_tokenizer) if is_number(of_tokenizer) and of_tokenizer < room else None
 
 
 def folder_prompts(values: dict, file: Path) -> tuple[dict[str, str], str | None]:
@@ -104,18 +104,16 @@ def folder_prompts(values: dict, file: Path) -> tuple[dict[str, str], str | None
     Raises:
         ValueError: prompts are not texts by name, or the default one is not among them.
     """
-    name, prompts = values.get("default_prompt_name"), values.get("prompts") or {}
-    texts = prompts.values() if isinstance(prompts, dict) else [prompts]
-    if not isinstance(prompts, dict) or not all(text is None or isinstance(text, str) for text in texts):
-        raise ValueError(f"{file} must have prompts by name; got {prompts!r:.80}.")
-    if name is not None and (not isinstance(name, str) or (name not in prompts and name not in ALWAYS)):
+    name = value_of(values, "default_prompt_name", str, file)
+    prompts = value_of(values, "prompts", dict[str, str | None], file, {})
+    if name is not None and name not in prompts and name not in ALWAYS:
         known = ", ".join(prompts) or "none"
         raise ValueError(f"{file} must have the default prompt {name!r:.80} among its prompts; it has {known}.")
     return {key: text or "" for key, text in prompts.items() if text or key == name}, name
 
 
 def _kind(module, file):
-    kind = str(module.get("type", ""))
+    kind = value_of(module, "type", str, file, "")
     if not kind.startswith(PACKAGES):
         raise ValueError(f"{file} must name modules of sentence_transformers; got {kind!r}.")
     return kind.rsplit(".", 1)[-1]

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.checked_values import value_of
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
     MODULES,
@@ -30,7 +31,8 @@ def sparse_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], 
     first = first_settings(folder, ("fill-mask",) if kinds[0] == "Transformer" else (None, "fill-mask"))
     file = modules[1].folder / "config.json"
     pooled = read_json(file, "the pooling of sentence-transformers")
-    pooling, activation = pooled.get("pooling_strategy", "max"), pooled.get("activation_function", "relu")
+    pooling = value_of(pooled, "pooling_strategy", str, file, "max")
+    activation = value_of(pooled, "activation_function", str, file, "relu")
     if pooling not in POOLINGS or activation not in ACTIVATIONS:
         raise ValueError(
             f"{file} must have a pooling_strategy of {' or '.join(POOLINGS)} and an activation_function of "
@@ -45,7 +47,7 @@ def sparse_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], 
         "activation": ACTIVATIONS[activation],
         "prompts": prompts,
         "default_prompt": default,
-        "max_active": values.get("max_active_dims"),
+        "max_active": value_of(values, "max_active_dims", int, path / SETTINGS),
         "truncate": True,
         "max_len": longest_text(first, folder),
     }

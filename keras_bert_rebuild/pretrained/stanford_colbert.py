@@ -4,10 +4,10 @@ import string
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.files.checked_values import value_of
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
-from keras_bert_rebuild.pretrained.sentence_transformers_folder import whole_number
 
 # The class in config.json.
 ARCHITECTURE = "HF_ColBERT"
@@ -25,7 +25,7 @@ ALLOWED = {"similarity": ("cosine", "l2"), "interaction": ("colbert",)}
 def is_stanford_colbert(folder: Path) -> bool:
     """Whether a folder was saved by Stanford's ColBERT."""
     file = folder / "config.json"
-    return file.is_file() and ARCHITECTURE in (read_json(file, "a config").get("architectures") or ())
+    return ARCHITECTURE in value_of(json_object(file), "architectures", list[str], file, ())
 
 
 def stanford_settings(folder: Path) -> dict[str, Any]:
@@ -42,24 +42,21 @@ def stanford_settings(folder: Path) -> dict[str, Any]:
     Reference: Santhanam et al., 2022, section 3.1 (https://arxiv.org/abs/2112.01488).
     """
     file = folder / SETTINGS
-    values = read_json(file, "the settings of ColBERT") if file.is_file() else {}
+    values = json_object(file)
     values = {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
     for name, allowed in ALLOWED.items():
         if values.get(name, allowed[0]) not in allowed:
             raise ValueError(f"{file} must have {name} {' or '.join(allowed)}; got {values[name]!r:.80}.")
-    markers = [values[name] for name in ("query_token_id", "doc_token_id")]
-    if not all(isinstance(marker, str) for marker in markers):
-        raise ValueError(f"{file} must have tokens as query_token_id and doc_token_id; got {markers!r:.80}.")
-    query_prefix, document_prefix = (f"{marker} " for marker in markers)
+    query_prefix, document_prefix = (f"{value_of(values, name, str, file)} " for name in ("query_token_id", "doc_token_id"))
     return {
-        "modules": (DenseModule(_projection(folder, whole_number(values, "dim", file)), None, "linear"), UnitModule()),
-        "query_len": whole_number(values, "query_maxlen", file),
-        "document_len": whole_number(values, "doc_maxlen", file),
+        "modules": (DenseModule(_projection(folder, value_of(values, "dim", int, file)), None, "linear"), UnitModule()),
+        "query_len": value_of(values, "query_maxlen", int, file),
+        "document_len": value_of(values, "doc_maxlen", int, file),
         "query_prefix": query_prefix,
         "document_prefix": document_prefix,
         "query_expansion": True,
-        "attend_to_expansion": bool(values.get("attend_to_mask_tokens", False)),
-        "skiplist_words": list(string.punctuation) if values.get("mask_punctuation", True) else [],
+        "attend_to_expansion": value_of(values, "attend_to_mask_tokens", bool, file, False),
+        "skiplist_words": list(string.punctuation) if value_of(values, "mask_punctuation", bool, file, True) else [],
     }
 
 

@@ -89,8 +89,8 @@ def test_prompts_measure_and_width_are_settings(tmp_path):
     ("values", "message"),
     [
         ({"prompts": {"query": "q: "}, "default_prompt_name": "x"}, "the default prompt 'x' among its prompts; it has query"),
-        ({"prompts": ["q: "], "default_prompt_name": "query"}, "must have prompts by name"),
-        ({"prompts": {"query": 3}}, "must have prompts by name"),
+        ({"prompts": ["q: "], "default_prompt_name": "query"}, "must have texts by name as prompts"),
+        ({"prompts": {"query": 3}}, "must have texts by name as prompts"),
         ({"truncate_dim": 0}, "a number of at least 1 as truncate_dim; got 0"),
         ({"similarity_fn_name": "manhattan"}, "similarity_fn_name cosine or dot; got 'manhattan'"),
         ({"model_type": "StaticEncoder"}, "a model_type among SentenceTransformer, .*; got 'StaticEncoder'"),

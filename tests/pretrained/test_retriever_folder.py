@@ -1,11 +1,17 @@
 """Folders that search: which kind they are, and the settings of sparse, late-interaction and reranking tasks."""
 
+import inspect
 import json
 import string
 
+import numpy as np
 import pytest
+from helpers.mutations import fault_of, mutations
+from safetensors.numpy import save_file
 
+from keras_bert_rebuild.files.checked_values import check_values
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
+from keras_bert_rebuild.tasks.registry import task_class
 
 FIRST = "sentence_transformers.base.modules.transformer.Transformer"
 SPLADE = "sentence_transformers.sparse_encoder.modules.splade_pooling.SpladePooling"
@@ -172,3 +178,78 @@ def test_what_is_not_supported_is_refused_by_name(tmp_path, name):
     kinds, files, settings, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         read_retriever_folder(folder(tmp_path, kinds, files, **settings))
+
+
+DENSE = {
+    "sentence_bert_config.json": {"max_seq_length": 20, "do_lower_case": False},
+    "1_Pooling/config.json": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False, "include_prompt": True},
+    "2_Dense/config.json": {"bias": True, "activation_function": "torch.nn.modules.activation.Tanh", "use_residual": False},
+}
+POOLING = "sentence_transformers.models.Pooling"
+OF_DENSE = {"prompts": {"query": "q: "}, "default_prompt_name": "query", "similarity_fn_name": "cosine", "truncate_dim": 2}
+PYLATE = {"query_prefix": "[Q] ", "document_prefix": "", "document_length": 180, "query_length": 32, "skiplist_words": ["?"]}
+PYLATE |= {"do_query_expansion": True, "attend_to_expansion_tokens": False, "attend_to_mask_tokens": False, "model_type": "ColBERT"}
+MARKED = {**CLASSIFIER, "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity", "num_labels": 1}
+STANFORD = {"query_maxlen": 12, "doc_maxlen": 16, "dim": 2, "similarity": "l2", "query_token_id": "q", "doc_token_id": "d"}
+STANFORD |= {"attend_to_mask_tokens": False, "mask_punctuation": True}
+BERT = {"vocab_size": 4, "hidden_size": 2, "num_hidden_layers": 0, "num_attention_heads": 1, "intermediate_size": 2}
+
+# A kind of folder to its modules, files and settings.
+GOOD = {
+    "dense": ([FIRST, POOLING, "sentence_transformers.models.Dense"], DENSE, OF_DENSE),
+    "poolings of version 6": ([FIRST, POOLING], {"1_Pooling/config.json": {"pooling_mode": ["cls", "mean"]}}, {}),
+    "sparse": ([FIRST, SPLADE], POOLED, {"prompts": {"query": "q: "}, "max_active_dims": 64, "similarity_fn_name": "dot"}),
+    "late": ([FIRST, UNIT, MASK], LATE, {"prompts": {"query": "[Q] "}, "similarity_fn_name": "maxsim"}),
+    "PyLate": ([FIRST], {}, PYLATE),
+    "reranker": (
+        [FIRST],
+        {"config.json": CLASSIFIER, "sentence_bert_config.json": {"transformer_task": "sequence-classification"}},
+        {"activation_fn": "torch.nn.modules.activation.Sigmoid"},
+    ),
+    "reranker of version 4": (None, {"config.json": {**MARKED, "sentence_transformers": {"version": "4.0.1"}}}, {}),
+    "ColBERT": (None, {"config.json": {**BERT, "architectures": ["HF_ColBERT"]}, "artifact.metadata": STANFORD}, {}),
+}
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_a_value_of_a_wrong_type_is_a_sentence_that_names_the_folder_or_is_read_as_what_the_task_takes(tmp_path, kind):
+    folder(tmp_path, *GOOD[kind][:2], **GOOD[kind][2])
+    kernel = {"linear.weight": np.ones((2, 2), "float32"), "linear.bias": np.ones(2, "float32")}
+    for name in ("2_Dense/model.safetensors", *(["model.safetensors"] if kind == "ColBERT" else [])):
+        if (tmp_path / name).parent.is_dir():
+            save_file(kernel, tmp_path / name)
+
+    def read():
+        found = read_retriever_folder(tmp_path)
+        if found is not None:
+            parameters = inspect.signature(task_class(found.kind)).parameters
+            check_values(found.settings, {name: parameters[name].annotation for name in found.settings}, "the settings")
+
+    assert fault_of(read, str(tmp_path)) is None
+    faults = []
+    for file in [*tmp_path.rglob("*.json"), *tmp_path.rglob("*.metadata")]:
+        good = file.read_text()
+        for where, mutated in mutations(json.loads(good)):
+            file.write_text(json.dumps(mutated).replace("Infinity", "1e400"))
+            fault = fault_of(read, str(tmp_path))
+            faults += [] if fault is None else [f"{file.name}: {where}: {fault}"]
+        file.write_text(good)
+    assert faults == []
+
+
+def test_a_thousand_modules_are_one_sentence(tmp_path):
+    folder(tmp_path, [FIRST, POOLING, *[UNIT] * 1200], {"1_Pooling/config.json": {}})
+    with pytest.raises(ValueError, match=r"modules\.json must have at most 64 modules; got 1,202"):
+        read_retriever_folder(tmp_path)
+
+
+def test_texts_are_cut_at_the_maximum_of_the_model_unless_the_folder_has_lengths(tmp_path):
+    told = read_retriever_folder(folder(tmp_path, [FIRST, UNIT, MASK], model_type="MultiVectorEncoder")).settings
+    assert min(told["query_len"], told["document_len"]) >= 512
+    assert not told["query_expansion"]
+    told = read_retriever_folder(folder(tmp_path, [FIRST], model_type="ColBERT", query_prefix="[Q] ")).settings
+    assert (told["query_len"], told["query_expansion"]) == (32, True)  # queries are expanded to this length
+    assert told["document_len"] >= 512
+    sizes = {"config.json": {"max_position_embeddings": 512}, "tokenizer_config.json": {"model_max_length": 300}}
+    told = read_retriever_folder(folder(tmp_path, [FIRST, UNIT, MASK], sizes, model_type="MultiVectorEncoder")).settings
+    assert (told["query_len"], told["document_len"]) == (300, 300)
