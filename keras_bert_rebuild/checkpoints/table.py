@@ -48,10 +48,14 @@ class NameTable:
         return list(dict.fromkeys([*self.embeddings, *blocks, *of_heads]))
 
     def heads_in(self, num_blocks, names):
-        """The heads whose names are all present, in table order."""
-        return tuple(
-            head for head in self.heads if all(row.name in names for row in self._head_rows(head, num_blocks) if row.use == "both")
-        )
+        """The heads whose weights are all present, in table order."""
+        return tuple(head for head in self.heads if not self.missing_of(head, num_blocks, names))
+
+    def missing_of(self, head, num_blocks, names):
+        """The names of the weights of a head that are not present, under their own name or under an alias."""
+        rows = self._head_rows(head, num_blocks)
+        present = {row.path for row in rows if row.name in names}
+        return [row.name for row in rows if row.use == "both" and row.path not in present]
 
     def canonical(self, name, known):
         """A name in the table's spelling.

@@ -58,7 +58,18 @@ _Origin = namedtuple("_Origin", ["row", "name", "slice"])
 
 
 def load_variables(
-    variables, source, table, rows, *, strict=True, optional=(), leftovers=False, position_offset=0, extend_positions=None
+    variables,
+    source,
+    table,
+    rows,
+    *,
+    aliases=(),
+    strict=True,
+    optional=(),
+    leftovers=False,
+    position_offset=0,
+    extend_positions=None,
+    where="the checkpoint",
 ):
     """Load variables from a file.
 
@@ -69,11 +80,13 @@ def load_variables(
         source: the file, with `names`, `shape(name)`, `dtype(name)` and `read(name)`.
         table: the `NameTable` of its format.
         rows: the table's rows for the model; names that only occur in other rows may remain unused.
+        aliases: rows for variables that none of `rows` finds in the file.
         strict: whether missing arrays, different shapes and unused names of the encoder are errors. If not, they are skipped and
             reported.
         optional: paths that keep their values if the file lacks them.
         leftovers: whether names of the encoder may remain unused even if `strict`.
         position_offset, extend_positions: see `fit_positions`; a shorter position table takes the first rows.
+        where: the file, for errors.
 
     Returns:
         A `LoadReport`.
@@ -81,12 +94,12 @@ def load_variables(
     Raises:
         ValueError: lists every problem.
     """
-    known = {row.name for row in rows}
-    names, problems = _canonical_names(source, table, known)
+    names, problems = _canonical_names(source, table, {row.name for row in (*rows, *aliases)})
     report = LoadReport()
-    by_path = {}
-    for row in rows:
-        by_path.setdefault(row.path, []).append(row)
+    by_path = _by_path(rows)
+    for path, instead in _by_path(aliases).items():
+        if not any(row.name in names for row in by_path.get(path, ())):
+            by_path[path] = [*by_path.get(path, ()), *instead]
     shapes = {variable.path: tuple(variable.shape) for variable in variables}
     fills, row_names = {}, set()  # array to the variables it fills, so that it is read once
     for variable in variables:
@@ -110,7 +123,7 @@ def load_variables(
     if not leftovers:
         problems += [f"{printable(name)}: the model has no variable for it" for name in report.unused if table.is_of_encoder(name)]
     if problems and strict:
-        raise ValueError("the checkpoint does not fit the model:\n  " + "\n  ".join(problems))
+        raise ValueError(f"{printable(where)} does not fit the model:\n  " + "\n  ".join(problems))
     for name, filled in fills.items():
         _fill(name, filled, source, report, position_offset, extend_positions)
     return report
@@ -149,6 +162,13 @@ def arrays_to_write(variables, rows):
 def to_numpy(variable):
     """The value of a variable as a NumPy array."""
     return keras.ops.convert_to_numpy(variable.value)
+
+
+def _by_path(rows):
+    found = {}
+    for row in rows:
+        found.setdefault(row.path, []).append(row)
+    return found
 
 
 def _canonical_names(source, table, known):

@@ -96,15 +96,18 @@ def _of_google(names):
     return Naming(endings).rows(slashed)
 
 
-OUTPUTS = Naming({"kernel": "/output_weights", "bias": "/output_bias"}, layouts={"kernel": "transposed"})
+OUTPUTS = Naming({"kernel": "output_weights", "bias": "output_bias"}, layouts={"kernel": "transposed"})
 
 GOOGLE = NameTable(
     embeddings=_of_google(under("bert.", EMBEDDINGS)),
     block=_of_google(under("bert.", BLOCK)),
     heads={
         "pooler": _of_google(under("bert.", POOLED)),
-        "mlm": _of_google(TRANSFORM) + OUTPUTS.rows({ours.MLM_BIAS: "cls/predictions"}),
-        "nsp": _of_google(under("bert.", POOLED)) + OUTPUTS.rows({ours.NSP: "cls/seq_relationship"}),
+        "mlm": _of_google(TRANSFORM) + OUTPUTS.rows({ours.MLM_BIAS: "cls/predictions/"}),
+        "nsp": _of_google(under("bert.", POOLED)) + OUTPUTS.rows({ours.NSP: "cls/seq_relationship/"}),
+        # As run_classifier.py and run_squad.py name them.
+        "classification": _of_google(under("bert.", POOLED)) + OUTPUTS.rows({ours.CLASSIFICATION: ""}),
+        "question_answering": OUTPUTS.rows({ours.QUESTION_ANSWERING: "cls/squad/"}),
     },
     prefix="bert/",
     ignored=(r".*/(adam|lamb)_[mv]", r"global_step", r"beta[12]_power", r"(good_steps|loss_scale)"),

@@ -13,16 +13,17 @@ from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import google_table_of, huggingface_of, own, table_of
 from keras_bert_rebuild.families.bert_in_keras import KERAS_BERT, MODEL_GARDEN
-from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.config_of_layers import config_from_keras_2
 from keras_bert_rebuild.pretrained.keras_file import check_keras_file
 
-# Description of the format, config, name table, reader of the arrays, heads in the file, folder and file. Our own Keras files have
-# no table and no reader: Keras reads them.
-Checkpoint = namedtuple("Checkpoint", ["format", "config", "table", "source", "heads", "folder", "file"])
+# Description of the format, config, name table, reader of the arrays, heads in the file, folder, file, and what is missing of the
+# class that the config names, if some of its heads is there in part. Our own Keras files have no table and no reader: Keras reads
+# them.
+Checkpoint = namedtuple("Checkpoint", ["format", "config", "table", "source", "heads", "folder", "file", "missing"], defaults=[()])
 
 # Hugging Face's weight files in order of preference, and their readers.
 HUGGINGFACE_FILES = (
@@ -32,6 +33,9 @@ HUGGINGFACE_FILES = (
     (TORCH_INDEX, TorchFile),
     ("tf_model.h5", lambda path: KerasH5(path, huggingface_name)),
 )
+
+# The files of an adapter (PEFT), which changes the weights that it is for.
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter_model.bin")
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 
@@ -77,18 +81,30 @@ def find_checkpoint(path, config=None):
 def _find_in_folder(folder, config):
     for name, reader in HUGGINGFACE_FILES:
         if (folder / name).exists():
+            _check_no_adapter(folder, name)
             return _huggingface(folder / name, reader, config)
     if list(folder.glob("*.index")):
         return _tensorflow(folder, config)
     files = sorted([*folder.glob("*.keras"), *folder.glob("*.h5")])
     if len(files) == 1:
         return find_checkpoint(files[0], config)
+    _check_no_adapter(folder, "weights of a whole model")
     inside = sorted(child.name for child in folder.iterdir())
     known = ", ".join(name for name, _ in HUGGINGFACE_FILES)
     raise ValueError(
         f"expected a folder with one of {known}, bert_model.ckpt.index, or one .keras or .h5 file; "
         f"{folder} has {', '.join(map(printable, inside[:10])) or 'no files'}."
     )
+
+
+def _check_no_adapter(folder, beside):
+    """Refuse an adapter of PEFT, without which the weights compute something else."""
+    adapter = next((name for name in ADAPTER_FILES if (folder / name).exists()), None)
+    if adapter is not None:
+        raise ValueError(
+            f"expected {beside} alone; {folder} has {adapter}, an adapter, which is not applied: merge it into the weights with "
+            "merge_and_unload of peft, or name the file of weights instead of the folder to load them without it."
+        )
 
 
 def _find_prefix(path, config):
@@ -125,11 +141,33 @@ def _huggingface(path, reader, config):
     table = table_of(config)
     _check_size(config, source, path, where)
     found = _heads_in(table, config, source)
-    if of_class is not None and set(of_class) <= set(found):
+    missing = () if of_class is None else _missing_of(of_class, table, config, source)
+    if of_class is not None and (missing or set(of_class) <= set(found)):
         found = tuple(head for head in found if head in of_class)
     else:
         found = tuple(head for head in found if head not in _heads_ruled_out(found, table, config, source))
-    return Checkpoint(f"Hugging Face, {path.name}", config, table, source, found, path.parent, path)
+    return Checkpoint(f"Hugging Face, {path.name}", config, table, source, found, path.parent, path, missing)
+
+
+def _missing_of(heads, table, config, source):
+    """The names that a file lacks of those of these heads of which it has a part; the pooler alone is not a part."""
+    names, blocks = _canonical_names(table, config, source), config.num_distinct_blocks
+    elsewhere = set(table.rows(blocks, ("pooler",)))
+    own = {head: {row.name for row in table.heads[head] if row not in elsewhere and row.use == "both"} for head in heads}
+    return tuple(name for head in heads if own[head] & names for name in table.missing_of(head, blocks, names))
+
+
+def check_whole(checkpoint):
+    """Refuse a checkpoint with only a part of a head of the class that its config names.
+
+    Raises:
+        ValueError: says what is missing.
+    """
+    if checkpoint.missing:
+        raise ValueError(
+            f"expected the class that config.json names; {checkpoint.file} has only a part of its head, without "
+            f"{', '.join(checkpoint.missing)}: from_pretrained with heads=[] loads the encoder alone."
+        )
 
 
 def _heads_ruled_out(found, table, config, source):
@@ -155,6 +193,10 @@ def _tensorflow(path, config):
     of_objects = any(name.endswith(".ATTRIBUTES/VARIABLE_VALUE") for name in source.names)
     table, format = (MODEL_GARDEN, "Model Garden") if of_objects else (google_table_of(config), "Google")
     heads = _heads_in(table, config, source)
+    if "classification" in heads and not config.labels:
+        (count,) = source.shape("output_bias")
+        check_limit("labels", count, f"output_bias in {prefix.name}")
+        config = config.replace(labels=tuple(f"LABEL_{i}" for i in range(count)))
     return Checkpoint(f"{format}, {prefix.name}", config, table, source, heads, prefix.parent, prefix)
 
 
@@ -206,7 +248,10 @@ def _check_size(config, source, path, where):
 
 def _heads_in(table, config, source):
     """The heads whose names are all in the file."""
-    known = {row.name for row in table.rows(config.num_distinct_blocks)}
-    names = {table.canonical(name, known) for name in source.names}
-    found = table.heads_in(config.num_distinct_blocks, names)
+    found = table.heads_in(config.num_distinct_blocks, _canonical_names(table, config, source))
     return tuple(head for head in HEADS if head in found)
+
+
+def _canonical_names(table, config, source):
+    known = {row.name for row in table.rows(config.num_distinct_blocks)}
+    return {table.canonical(name, known) for name in source.names}

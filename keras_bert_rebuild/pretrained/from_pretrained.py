@@ -17,7 +17,7 @@ from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope, set_trainable
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of, without_implied
-from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
+from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint
 from keras_bert_rebuild.pretrained.keras_file import load_keras_model, load_keras_weights
 from keras_bert_rebuild.pretrained.stanford_colbert import PROJECTION, is_stanford_colbert
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
@@ -95,11 +95,15 @@ def from_pretrained(
 
 def _load(model, checkpoint, strict, extend_positions):
     table, blocks = checkpoint.table, model.config.num_distinct_blocks
+    rows = table.rows(blocks, named_heads_of(model))
     report = load_variables(
         model.weights,
         checkpoint.source,
         table,
-        table.rows(blocks, named_heads_of(model)),
+        rows,
+        # A tied table may be in the file only under the name of a head that is not loaded.
+        aliases=[row for row in table.rows(blocks) if row.use == "read" and row not in rows],
+        where=checkpoint.file,
         strict=strict,
         position_offset=model.config.position_offset,
         extend_positions=extend_positions,
@@ -173,6 +177,7 @@ def _chosen_heads(checkpoint, heads, output_layer_num):
         return heads
     if output_layer_num != 1:
         return ()
+    check_whole(checkpoint)
     return without_implied(checkpoint.heads)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.files.checked_values import check_values, value_of
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.pretrained.config_files import read_json
-from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
+from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.lower_cased import lower_cased
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
@@ -59,25 +60,32 @@ def load_task(
         ValueError: the task cannot be determined, or the weights or the settings in task.json belong to another task.
     """
     file = Path(path) / FILE
-    values = read_json(file, FILE) if file.is_file() else {}
-    retriever, modules = _retriever(path, kind or values.get("task")), {}
+    values = json_object(file)
+    named = value_of(values, "task", str, file)
+    retriever, modules = _retriever(path, kind or named), {}
     if retriever is not None:
         # Modules have weights, which task.json cannot hold.
         modules = {name: value for name, value in retriever.settings.items() if name == "modules"}
-        path, values = retriever.folder, values or {"task": retriever.kind, **retriever.settings}
+        path, values = retriever.folder, values or retriever.settings
     checkpoint = find_checkpoint(path)
     if checkpoint.config is None and not values:
         raise ValueError(f"expected a folder from Task.save or Hugging Face; {path} is a Keras model.")
-    own = values.pop("task", None) or _kind_of(checkpoint)
+    values.pop("task", None)
+    own = named or (retriever.kind if retriever is not None else _kind_of(checkpoint))
     kind = kind or own
     if kind is None:
+        check_whole(checkpoint)
         raise ValueError(
             f"expected a {FILE} or weights with the head of a task at {path}; name the task, one of {', '.join(task_kinds())}."
         )
     if kind != own:
         values = {}
-    cls = task_class(kind)
-    _check_settings(values, cls, file)
+    where = file if file.is_file() else path
+    try:
+        cls = task_class(kind)
+    except ValueError as error:
+        raise (ValueError(f"{printable(file)}: {error}") if kind == named else error) from None
+    _check_settings(values, cls, where)
     # The heads of a Keras model cannot be chosen.
     model = from_pretrained(path, heads=None if checkpoint.config is None else cls.heads, dtype=dtype)
     known = cls.settings_of(model.config) if not values else {}
@@ -87,17 +95,18 @@ def load_task(
         tokenizer = lower_cased(load_tokenizer(path), retriever.folder)
     try:
         task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
-    except (TypeError, AttributeError, LookupError, OverflowError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
         if not values:
             raise
-        raise ValueError(f"{printable(file)} must have settings of {cls.__name__}: {printable(error)}.") from error
+        given = f", with the given {', '.join(settings)}" if settings else ""
+        raise ValueError(f"{printable(where)} must have settings of {cls.__name__}{given}: {error}") from error
     return task
 
 
 def saved_kind(path: str | os.PathLike[str]) -> str | None:
     """The kind of the task that a folder was saved by; None for any other folder or file."""
     file = Path(path) / FILE
-    return read_json(file, FILE).get("task") if file.is_file() else None
+    return value_of(json_object(file), "task", str, file)
 
 
 def _retriever(path, kind):
@@ -110,10 +119,11 @@ def _retriever(path, kind):
 
 def _check_settings(values, cls, file):
     parameters = inspect.signature(cls).parameters.values()
-    names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    unknown = [name for name in values if name not in names]
+    types = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    names, unknown = list(types), [name for name in values if name not in types]
     if unknown:
         raise ValueError(f"{file} must have settings of {cls.__name__}, some of {', '.join(names)}; got {', '.join(unknown)}.")
+    check_values(values, {name: kind for name, kind in types.items() if kind is not inspect.Parameter.empty}, file)
 
 
 def _kind_of(checkpoint):

@@ -24,7 +24,7 @@ CONFIG = {
     "hidden_dropout_prob": 0.1,
     "type_vocab_size": 2,
 }
-ROWS = bert.GOOGLE.rows(3)
+ROWS = bert.GOOGLE.rows(3, ("pooler", "mlm", "nsp"))
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,13 @@ import json
 import shutil
 
 import pytest
+from helpers.mutations import fault_of, mutations
 from helpers.small_tasks import TOKENIZER, VOCABULARY, small_encoder, small_task
+from safetensors.numpy import load_file, save_file
 
-from keras_bert_rebuild import QuestionAnswerer, TextClassifier, WordPieceTokenizer, load_task, save_pretrained
+from keras_bert_rebuild import QuestionAnswerer, TextClassifier, WordPieceTokenizer, from_pretrained, load_task, save_pretrained
+from keras_bert_rebuild.tasks import saved_task
+from keras_bert_rebuild.tasks.registry import task_class, task_kinds
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +86,7 @@ def test_bad_folders_are_one_sentence(folder, tmp_path):
     for arguments, message in (
         (("encoder",), "name the task, one of classification, token_classification"),
         (("encoder", "classification"), "does not fit the model"),
-        (("other",), r"expected a task among classification, .*; got \['classification'\]"),
+        (("other",), r"task\.json must have a text as task; got \['classification'\]"),
         (("encoder", "tagging"), "expected a task among classification, .*; got 'tagging'"),
         (("model.keras",), "is a Keras model"),
         (("broken",), "task.json must be a JSON object; got list"),
@@ -91,3 +95,39 @@ def test_bad_folders_are_one_sentence(folder, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             load_task(tmp_path / arguments[0], *arguments[1:])
+
+
+@pytest.mark.parametrize("kind", task_kinds())
+def test_a_value_of_a_wrong_type_in_task_json_is_a_sentence_that_names_the_file(tmp_path, monkeypatch, kind):
+    labels = {"labels": ("O", "B-x")} if "classification" in kind else {}
+    task = task_class(kind).from_encoder(
+        small_encoder(("mlm",) if kind == "sparse_embedding" else ("pooler",)), TOKENIZER, **labels
+    )
+    task.save(tmp_path / "task")
+    model = from_pretrained(tmp_path / "task", heads=task.heads)
+    monkeypatch.setattr(saved_task, "from_pretrained", lambda path, **_: model)
+    file = tmp_path / "task" / "task.json"
+    good, faults = json.loads(file.read_text()), []
+    if "skiplist_words" in good:
+        good["skiplist_words"] = ["."]
+    for where, mutated in mutations(good):
+        file.write_text(json.dumps(mutated).replace("Infinity", "1e400"))
+        fault = fault_of(lambda: load_task(tmp_path / "task"), str(file.parent))
+        faults += [] if fault is None else [f"{where}: {fault}"]
+    assert faults == []
+
+
+def test_a_classifier_without_its_pooler_is_no_tagger(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "task")
+    (tmp_path / "task" / "task.json").unlink()
+    weights = tmp_path / "task" / "model.safetensors"
+    save_file({name: array for name, array in load_file(weights).items() if "pooler" not in name}, weights)
+    for load in (load_task, from_pretrained):
+        with pytest.raises(
+            ValueError, match=r"model\.safetensors .* without bert\.pooler\.dense\.weight, bert\.pooler\.dense\.bias"
+        ):
+            load(tmp_path / "task")
+    assert from_pretrained(tmp_path / "task", heads=[]).load_report.missing == []
+    config = json.loads((tmp_path / "task" / "config.json").read_text())
+    (tmp_path / "task" / "config.json").write_text(json.dumps({**config, "architectures": ["BertForTokenClassification"]}))
+    assert load_task(tmp_path / "task").kind == "token_classification"
