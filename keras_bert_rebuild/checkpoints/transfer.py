@@ -21,6 +21,9 @@ class LoadReport:
     source: str = ""
     """The file or folder and its format."""
 
+    folder: str = field(default="", repr=False)
+    """The folder of the file, which has the tokenizer's files, too; not printed."""
+
     loaded: list = field(default_factory=list)
     """`(path, name, shape)` of each loaded variable, with the array it was loaded from."""
 

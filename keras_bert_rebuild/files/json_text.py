@@ -19,6 +19,8 @@ def parse_json(text, where, values_limit="json_values"):
     Raises:
         ValueError: it is not JSON, is nested too deeply, has too many values or an integer of thousands of digits.
     """
+    if not text or text.isspace():
+        raise ValueError(f"{printable(where)} must be JSON in UTF-8; it is empty.")
     # Checked before parsing: each of these characters begins a value or is part of a string.
     check_limit(values_limit, sum(map(text.count, ",:[{")) if len(text) > 1 << 16 else 0, printable(where))
     try:

@@ -8,6 +8,9 @@ from pathlib import Path
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
 
+# How a file of git's extension for large files begins if its content was not downloaded, and its largest size.
+LFS_POINTER, LFS_BYTES = b"version https://git-lfs.github.com/spec/", 1024
+
 
 def check_regular(path):
     """Refuse anything but a file or a link to one; a missing path is left to the code that opens it.
@@ -19,7 +22,7 @@ def check_regular(path):
         Its size in bytes, 0 if it does not exist.
 
     Raises:
-        ValueError: a named pipe, a socket, a device or a folder.
+        ValueError: a named pipe, a socket, a device or a folder, or a git-lfs pointer instead of the file.
     """
     try:
         state = os.stat(path)
@@ -31,6 +34,10 @@ def check_regular(path):
         kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
         kind = next((word for is_kind, word in kinds if is_kind(state.st_mode)), "a device")
         raise ValueError(f"expected a file at {printable(path)}; it is {kind}.")
+    if len(LFS_POINTER) < state.st_size < LFS_BYTES:
+        with open(path, "rb") as file:
+            if file.read(len(LFS_POINTER)) == LFS_POINTER:
+                raise ValueError(f"expected a file at {printable(path)}; it is a git-lfs pointer to it: run git lfs pull there.")
     return state.st_size
 
 

@@ -138,7 +138,7 @@ def _warn_of_unknown_weights(report, checkpoint):
 
 
 def _finished(model, report, checkpoint):
-    report.source = f"{checkpoint.file} ({checkpoint.format})"
+    report.source, report.folder = f"{checkpoint.file} ({checkpoint.format})", str(checkpoint.folder)
     report.tokenizer_files = read_tokenizer_files(checkpoint.folder)
     model.load_report = report
     return model
@@ -172,13 +172,20 @@ def _with_length(config, seq_len, extend_positions):
     return config.replace(max_position_embeddings=seq_len + config.position_offset)
 
 
+# Heads with an output for every label of the config.
+LABELLED = ("classification", "token_classification")
+
+
 def _chosen_heads(checkpoint, heads, output_layer_num):
-    if heads is not None:
-        return heads
-    if output_layer_num != 1:
-        return ()
-    check_whole(checkpoint)
-    return without_implied(checkpoint.heads)
+    if heads is None and output_layer_num == 1:
+        check_whole(checkpoint)
+        heads = without_implied(checkpoint.heads)
+    labelled = [head for head in heads or () if head in LABELLED]
+    if labelled and not checkpoint.config.labels:
+        raise ValueError(f"the config of {checkpoint.file} must have labels for the head {labelled[0]}; it has none.")
+    if not heads and not checkpoint.config.num_hidden_layers:
+        raise ValueError(f"the config of {checkpoint.file} must describe encoder blocks, as no head is loaded; it has none.")
+    return heads or ()
 
 
 # A name in the file, its shape, dtype and number of values, and our variable for it: several, separated by commas, if the array is

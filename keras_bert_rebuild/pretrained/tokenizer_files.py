@@ -169,19 +169,23 @@ def with_vocabulary(files, max_length):
     return {**vocabulary_files(tokenizer_of_files(files), max_length), **files}
 
 
-def tokenizer_of_files(files, config=None):
+def tokenizer_of_files(files, config=None, where=""):
     """The tokenizer of the given files.
 
     Args:
         files: name to bytes.
         config: the dictionary in their config.json, whose `model_type` decides between files of several kinds.
+        where: the folder that they are from, for errors.
     """
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         if config is not None:
             (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
-        return load_tokenizer(folder)
+        try:
+            return load_tokenizer(folder)
+        except ValueError as error:
+            raise ValueError(str(error).replace(folder, str(where) or "the model's folder")) from None
 
 
 def _lines(tokens):

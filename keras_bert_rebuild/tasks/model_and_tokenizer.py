@@ -65,7 +65,8 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
             report.missing.append((variable.path, "newly initialised"))
         else:
             raise ValueError(f"the encoder must have the weights that its config declares; {variable.path} is missing.")
-    report.tokenizer_files = getattr(getattr(source, "load_report", None), "tokenizer_files", {})
+    known = getattr(source, "load_report", None) or LoadReport()
+    report.tokenizer_files, report.folder = known.tokenizer_files, known.folder
     model.load_report = report
     return model
 
@@ -96,7 +97,8 @@ def task_tokenizer(model, tokenizer=None):
     Raises:
         ValueError: there is no tokenizer, or it has another padding id or more tokens than the model.
     """
-    files = getattr(getattr(model, "load_report", None), "tokenizer_files", None) or {}
+    report = getattr(model, "load_report", None) or LoadReport()
+    files = report.tokenizer_files
     if isinstance(tokenizer, (str, Path)):
         path = Path(tokenizer)
         tokenizer, files = load_tokenizer(path), read_tokenizer_files(path if path.is_dir() else path.parent)
@@ -106,7 +108,7 @@ def task_tokenizer(model, tokenizer=None):
         tokenizer = tokenizer if isinstance(tokenizer, BatchTokenizer) else WordPieceTokenizer(tokenizer)
         files = vocabulary_files(tokenizer, model.config.max_length)
     elif files:
-        tokenizer = tokenizer_of_files(files, {"model_type": model.config.family})
+        tokenizer = tokenizer_of_files(files, {"model_type": model.config.family}, report.folder)
     else:
         raise ValueError("no tokenizer was loaded with the model: pass one, or the path of its folder, as tokenizer=.")
     if model.config.type_vocab_size == 1 and tokenizer.second_segment and hasattr(tokenizer, "with_options"):

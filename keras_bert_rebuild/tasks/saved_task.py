@@ -96,10 +96,10 @@ def load_task(
     try:
         task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
-        if not values:
+        if not values or str(path) in str(error):  # the error is about the tokenizer's files
             raise
-        given = f", with the given {', '.join(settings)}" if settings else ""
-        raise ValueError(f"{printable(where)} must have settings of {cls.__name__}{given}: {error}") from error
+        given = f" with the given {', '.join(settings)}" if settings else ""
+        raise ValueError(f"the {cls.__name__} in {printable(where)}{given}: {error}") from error
     return task
 
 

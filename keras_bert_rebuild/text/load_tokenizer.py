@@ -102,7 +102,7 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
         return in_json.from_pretrained(folder, **options)
     raise ValueError(
         "expected vocab.txt, vocab.json and merges.txt, spiece.model, sentencepiece.bpe.model, spm.model or tokenizer.json; "
-        f"{path} has none."
+        f"{path} has {'only an empty tokenizer.json' if (folder / 'tokenizer.json').is_file() else 'none'}."
     )
 
 

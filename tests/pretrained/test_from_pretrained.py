@@ -7,11 +7,16 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from helpers import tiny_families
+from helpers.reference import weights_of
 from helpers.run_model import answers
+from helpers.small import spread
 from safetensors.numpy import load_file, save_file
 
 import keras_bert_rebuild as kb
-from keras_bert_rebuild import from_pretrained, save_pretrained
+from keras_bert_rebuild import BertConfig, build_model, from_pretrained, load_task, save_pretrained
+from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint, write_tensorflow_checkpoint
+from keras_bert_rebuild.families import table_of
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import heads_of_class
 
@@ -298,3 +303,103 @@ def test_a_checkpoint_loads_inside_a_model_that_trains(folder):
     chosen[:, 1] = 1
     losses = model.fit([IDS, IDS * 0, chosen], IDS[..., None], epochs=15, verbose=0).history["loss"]
     assert np.median(losses[-5:]) < losses[0] / 2  # of several, since dropout in blocks of 12 numbers can make one large
+
+
+TABLE = "Embedding-Token/embeddings"
+
+
+def decoder_of(module):
+    """A tiny config of a family, and the name of its tied token table in the MLM head; None if the files have none."""
+    old_head = {"legacy": True} if module.__name__.endswith("deberta_v2") else {}
+    config = tiny_families.tiny_config(module, **old_head)
+    rows = table_of(config).rows(2, ("mlm",)) if "mlm" in module.HUGGINGFACE.heads else []
+    names = [row.name for row in rows if row.path == TABLE]
+    return (config, names) if len(names) == 2 else None
+
+
+TIED = [module for module in tiny_families.modules() if tiny_families.has_files(module) and decoder_of(module)]
+
+
+@pytest.mark.parametrize("module", TIED, ids=tiny_families.name_of_module)
+def test_an_encoder_is_loaded_from_a_file_with_its_table_under_the_name_of_the_decoder_alone(tmp_path, module, rng):
+    config, (name, decoder) = decoder_of(module)
+    model = spread(build_model(config, ["mlm"]), rng)
+    save_pretrained(model, tmp_path / "model", vocabulary=tiny_families.VOCABULARY)
+    rewrite(tmp_path / "model", lambda arrays: {decoder if other == name else other: array for other, array in arrays.items()})
+    encoder = from_pretrained(tmp_path / "model", heads=[])
+    np.testing.assert_array_equal(weights_of(encoder)[TABLE], weights_of(model)[TABLE])
+    same(from_pretrained(tmp_path / "model"), model)
+    assert decoder not in encoder.load_report.unused
+
+
+def test_a_decoder_of_its_own_is_no_table_of_the_encoder(folder):
+    table = "bert.embeddings.word_embeddings.weight"
+    rewrite(folder, lambda arrays: {**arrays, "cls.predictions.decoder.weight": arrays[table] + 1})
+    encoder = from_pretrained(folder, heads=[])
+    np.testing.assert_array_equal(weights_of(encoder)[TABLE], load_file(folder / "model.safetensors")[table])
+    assert "cls.predictions.decoder.weight" in encoder.load_report.unused
+
+
+@pytest.mark.parametrize(
+    ("prefix", "kind", "outputs"), [("", "classification", 3), ("", "classification", 1), ("cls/squad/", "question_answering", 2)]
+)
+def test_the_head_of_googles_fine_tuning_scripts_is_loaded(tmp_path, rng, prefix, kind, outputs):
+    config = BertConfig(**{**tiny_families.SIZES, "labels": ()})
+    model = spread(build_model(config, ["pooler"]), rng)
+    save_pretrained(model, tmp_path / "bert", "google", vocabulary=tiny_families.VOCABULARY)
+    source = TensorFlowCheckpoint(tmp_path / "bert")
+    kernel, bias = rng.normal(size=(outputs, 16)).astype("float32"), rng.normal(size=outputs).astype("float32")
+    arrays = {name: source.read(name) for name in source.names}
+    arrays |= {f"{prefix}output_weights": kernel, f"{prefix}output_bias": bias, f"{prefix}output_weights/adam_m": kernel}
+    write_tensorflow_checkpoint(tmp_path / "bert" / "bert_model.ckpt", sorted(arrays.items()))
+    task = load_task(tmp_path / "bert")
+    assert task.kind == kind
+    layer = task.model.output_names[0]
+    values = weights_of(task.model)
+    np.testing.assert_array_equal(values[f"{layer}/kernel"], kernel.T)
+    np.testing.assert_array_equal(values[f"{layer}/bias"], bias)
+    assert not any("output" in name for name in task.model.load_report.unused)
+    if kind == "classification":
+        assert task.labels == tuple(f"LABEL_{i}" for i in range(outputs))
+    save_pretrained(task.model, tmp_path / "again", "google", vocabulary=tiny_families.VOCABULARY)
+    np.testing.assert_array_equal(TensorFlowCheckpoint(tmp_path / "again").read(f"{prefix}output_weights"), kernel)
+
+
+@pytest.mark.parametrize("name", ["adapter_config.json", "adapter_model.safetensors"])
+def test_an_adapter_beside_weights_is_not_ignored(folder, name):
+    (folder / name).write_text("{}")
+    with pytest.raises(
+        ValueError, match=rf"expected model\.safetensors alone; .*model has {name}, an adapter, which is not applied"
+    ):
+        from_pretrained(folder)
+    assert from_pretrained(folder / "model.safetensors").output_names == ["MLM", "NSP"]
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=f"expected weights of a whole model alone; .*model has {name}, an adapter"):
+        from_pretrained(folder)
+
+
+POINTER = (
+    "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
+)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "tf_model.h5", "bert_model.ckpt.index", "model.keras"])
+def test_a_pointer_of_git_lfs_is_named_as_one(folder, name):
+    (folder / "model.safetensors").unlink()
+    (folder / name).write_text(f"{POINTER}size 12345\n")
+    for path in (folder, folder / name):
+        with pytest.raises(ValueError, match=rf"{name}; it is a git-lfs pointer to it: run git lfs pull there"):
+            from_pretrained(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "heads", "message"),
+    [
+        ({"num_hidden_layers": 0}, [], "must describe encoder blocks, as no head is loaded; it has none"),
+        ({"id2label": {}}, ["classification"], "must have labels for the head classification; it has none"),
+    ],
+)
+def test_a_config_without_what_a_model_needs_is_one_sentence_with_its_file(folder, changes, heads, message):
+    reconfigure(folder, **changes)
+    with pytest.raises(ValueError, match=rf"the config of .*model\.safetensors {message}"):
+        from_pretrained(folder, heads=heads)

@@ -131,3 +131,23 @@ def test_a_classifier_without_its_pooler_is_no_tagger(folder, tmp_path):
     config = json.loads((tmp_path / "task" / "config.json").read_text())
     (tmp_path / "task" / "config.json").write_text(json.dumps({**config, "architectures": ["BertForTokenClassification"]}))
     assert load_task(tmp_path / "task").kind == "token_classification"
+
+
+BROKEN = {
+    "": "it is empty",
+    '{"model": {"type": "WordP': "must be JSON in UTF-8",
+    "[]": "must be a JSON object; got list",
+    "{}": "has only an empty tokenizer",
+    "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 466062\n": "it is a git-lfs pointer to it",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_broken_tokenizer_json_is_named_as_what_it_is_and_where_it_is(folder, tmp_path, content):
+    shutil.copytree(folder, tmp_path / "task")
+    (tmp_path / "task" / "vocab.txt").unlink()
+    (tmp_path / "task" / "tokenizer.json").write_text(content)
+    with pytest.raises(ValueError, match=BROKEN[content]) as error:
+        load_task(tmp_path / "task")
+    assert str(tmp_path / "task") in str(error.value)
+    assert "task.json" not in str(error.value)

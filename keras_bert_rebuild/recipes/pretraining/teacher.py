@@ -59,8 +59,9 @@ def teacher_facts(path):
 
 def teacher_tokenizer(path):
     """The tokenizer in the folder of a teacher; None if there is none."""
-    files = read_tokenizer_files(find_checkpoint(path).folder)
-    return tokenizer_of_files(files) if files else None
+    folder = find_checkpoint(path).folder
+    files = read_tokenizer_files(folder)
+    return tokenizer_of_files(files, where=folder) if files else None
 
 
 def check_vocabulary(path, config, vocabulary, pad_id):
