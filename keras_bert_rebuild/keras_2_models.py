@@ -3,15 +3,17 @@
 import copy
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import keras
 
 from keras_bert_rebuild.checkpoints.hdf5 import KerasH5, keras_bert_name
 from keras_bert_rebuild.custom_objects import get_custom_objects
+from keras_bert_rebuild.pretrained.keras_file import check_config, reading
 
-# The errors that Keras 3 raises for a damaged graph of Keras 2.
-DAMAGED = (AttributeError, IndexError, KeyError, TypeError)
+# Settings of layers that become dimensions of their weights.
+SIZES = ("input_dim", "output_dim", "units", "filters")
 
 
 def load_keras_2_model(path: str | os.PathLike[str], custom_objects: Mapping[str, Any] | None = None) -> keras.Model:
@@ -30,18 +32,33 @@ def load_keras_2_model(path: str | os.PathLike[str], custom_objects: Mapping[str
     Raises:
         ValueError: the file has only weights or is damaged, or a layer is unknown or is a Lambda, which would be executed.
     """
-    config = KerasH5(path, keras_bert_name).model_config
+    path = Path(path)
+    source = KerasH5(path, keras_bert_name)
+    config = source.model_config
     if config is None:
         raise ValueError(f"{path} must have an architecture; it has only weights: build the model and call its load_weights.")
-    try:
+    with reading(path, "a model of Keras 2 that Keras 3 can build"):
+        check_config(config, path)
+        _check_sizes(config, source, path)
         values = _as_keras_3_reads_it(copy.deepcopy(config["config"]))
         model_class = keras.Sequential if config["class_name"] == "Sequential" else keras.Model
         with keras.saving.custom_object_scope({**get_custom_objects(), **(custom_objects or {})}):
             model = model_class.from_config(values)
-    except DAMAGED as error:
-        raise ValueError(f"{path} has no architecture that Keras 3 can build: {type(error).__name__}: {error}.") from None
-    model.load_weights(path)
+        model.load_weights(path)
     return model
+
+
+def _check_sizes(config, source, path):
+    """Refuse a layer that is wider than any array in the file, before its weights are created."""
+    longest = max((length for name in source.names for length in source.shape(name)), default=0)
+    waiting = [config]
+    while waiting:
+        values = waiting.pop()
+        inner = values.items() if isinstance(values, dict) else enumerate(values)
+        for name, value in inner:
+            if name in SIZES and isinstance(value, int) and value > longest:
+                raise ValueError(f"{path} must have layers as wide as its arrays, at most {longest:,}; {name} is {value!r:.80}.")
+            waiting += [value] if isinstance(value, (dict, list)) else []
 
 
 def _as_keras_3_reads_it(config):

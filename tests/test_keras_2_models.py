@@ -1,9 +1,13 @@
 """Classifiers of keras_bert's users, as Keras 2 saved them: loaded whole, and as BERT alone."""
 
+import json
+
+import h5py
 import keras
 import numpy as np
 import pytest
 from helpers.keras_2_files import CLASSES, HEAD, write_classifier
+from helpers.mutations import fault_of, mutations
 
 from keras_bert_rebuild import from_pretrained, get_custom_objects
 from keras_bert_rebuild.keras_2_models import load_keras_2_model
@@ -82,10 +86,34 @@ def test_the_state_of_another_model_is_dropped_with_a_warning_and_fit_works(tmp_
 
 
 def test_weights_alone_are_not_a_model(tmp_path):
-    import h5py
-
     write_classifier(tmp_path / "classifier.h5")
     with h5py.File(tmp_path / "classifier.h5", "a") as file:
         del file.attrs["model_config"]
     with pytest.raises(ValueError, match="must have an architecture; it has only weights"):
         load_keras_2_model(tmp_path / "classifier.h5")
+
+
+def test_a_layer_wider_than_any_array_is_refused_before_its_weights_are_created(tmp_path):
+    path = tmp_path / "classifier.h5"
+    write_classifier(path)
+    with h5py.File(path, "a") as file:
+        file.attrs["model_config"] = file.attrs["model_config"].replace('"input_dim": 30', f'"input_dim": {2**40}')
+    with pytest.raises(
+        ValueError, match=rf"classifier\.h5 must have layers as wide as its arrays, at most 30; input_dim is {2**40}\."
+    ):
+        load_keras_2_model(path)
+
+
+@pytest.mark.compiles_long
+def test_a_value_of_a_wrong_type_in_the_architecture_is_a_sentence_that_names_the_file(tmp_path):
+    path, faults = tmp_path / "classifier.h5", []
+    write_classifier(path)
+    with h5py.File(path) as file:
+        good = json.loads(file.attrs["model_config"])
+    several = list(mutations(good))
+    for where, mutated in (several[i] for i in np.random.default_rng(0).choice(len(several), 40, replace=False)):
+        with h5py.File(path, "a") as file:
+            file.attrs["model_config"] = json.dumps(mutated).replace("Infinity", "1e400")
+        fault = fault_of(lambda: load_keras_2_model(path), str(path))
+        faults += [] if fault is None else [f"{where}: {fault}"]
+    assert faults == []

@@ -1,11 +1,13 @@
 """The result of an attribution: scores of the words and tokens of texts for one output of a model."""
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.explain.html_page import HtmlPage
+from keras_bert_rebuild.files.checked_values import check_values
+from keras_bert_rebuild.files.printable import printable
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,21 @@ class Attribution:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Attribution":
-        """An attribution from the result of `to_json`."""
-        parts = {part: tuple(kind(**one) for one in values[part]) for part, kind in PARTS.items()}
-        return cls(**{**values, "texts": tuple(values["texts"]), **parts})
+        """An attribution from the result of `to_json`.
+
+        Raises:
+            ValueError: a value is missing, unknown or of another type than the field.
+        """
+        values = _fields(cls, values, "an attribution")
+        parts = {
+            part: tuple(kind(**_fields(kind, one, f"{part} of an attribution")) for one in values[part])
+            for part, kind in PARTS.items()
+        }
+        texts = tuple(values["texts"])
+        for one in (*parts["words"], *parts["tokens"]):
+            if not (-isinstance(one, AttributedToken) <= one.text < len(texts) and 0 <= one.start <= one.end):
+                raise ValueError(f"words and tokens of an attribution must be in one of its {len(texts)} texts; got {one!r:.120}.")
+        return cls(**{**values, "texts": texts, **parts})
 
     def to_html(self) -> str:
         """The attribution as the text of one HTML file, which needs no network."""
@@ -116,6 +130,19 @@ class Attribution:
         from keras_bert_rebuild.interpret.attribution_page import attribution_page
 
         return HtmlPage(attribution_page([self]), 420, "Which words carried the answer", scripts=False)
+
+
+def _fields(cls, values, what):
+    """The fields of a dataclass, checked; those that are dataclasses themselves are lists of dictionaries."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{what} must be an object; got {values!r:.80}.")
+    types = {one.name: list[dict] if one.name in PARTS else one.type for one in fields(cls)}
+    unknown = next((name for name in values if name not in types), None)
+    if unknown is not None:
+        raise ValueError(f"{what} must have {', '.join(types)}; got {printable(unknown)}.")
+    required = [one.name for one in fields(cls) if one.default is one.default_factory is MISSING]
+    check_values(values, types, what, required)
+    return values
 
 
 PARTS: dict[str, Any] = {"words": AttributedWord, "tokens": AttributedToken}

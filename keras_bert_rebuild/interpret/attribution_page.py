@@ -74,9 +74,9 @@ def _text(attribution, number):
 def _legend(attribution):
     scores = [word.score for word in attribution.words]
     shown = []
-    if max(scores) > 0:
+    if max(scores, default=0) > 0:
         shown.append(f'<li><mark class="{_class(max(levels(scores)))}">{_signed(max(scores))}</mark> raises the value most</li>')
-    if min(scores) < 0:
+    if min(scores, default=0) < 0:
         shown.append(f'<li><mark class="{_class(min(levels(scores)))}">{_signed(min(scores))}</mark> lowers it most</li>')
     return f'<ul class="legend">{"".join(shown)}</ul>'
 
@@ -95,7 +95,7 @@ def _table(attribution):
         cells = [f"<td>{in_xml(word.word)}</td>"]
         cells += [f"<td>{name_of_text(word.text, len(attribution.texts))}</td>"] if several else []
         cells.append(f'<td class="number">{_signed(word.score)}</td>')
-        cells += [f'<td class="number">{word.error:.4f}</td>'] if errors else []
+        cells += [f'<td class="number">{"" if word.error is None else f"{word.error:.4f}"}</td>'] if errors else []
         rows.append(f"<tr>{''.join(cells)}</tr>")
     count = len(attribution.words)
     summary = f"<summary>{count} word{'s' * (count != 1)}, the strongest first</summary>"

@@ -48,7 +48,7 @@ def described(attribution: Any) -> list[str]:
         absent = {"zero": "vectors of zeros"}.get(attribution.baseline, f"the {attribution.baseline} token")
         lines[0] += f", with {absent} for every word {attribution.value_at_baseline:.4f}"
     lines.append(f"{title}{f' ({said})' if said else ''}")
-    if attribution.gap is not None:
+    if attribution.gap is not None and attribution.value_at_baseline is not None:
         difference = attribution.value - attribution.value_at_baseline
         lines.append(
             f"completeness: scores sum to {difference + attribution.gap:.4f} of {difference:.4f}, gap {attribution.gap:.1e}"

@@ -93,7 +93,7 @@ def load_keras_model(path):
         ValueError: the file is damaged, contains code, or decompresses to more than its size allows.
     """
     check_keras_file(path)
-    with _reading(path, "a model of Keras"):
+    with reading(path, "a model of Keras"):
         # An .h5 file names classes without the package they are registered in.
         return keras.saving.load_model(path, custom_objects={"BertModel": BertModel}, safe_mode=True, compile=False)
 
@@ -105,7 +105,7 @@ def load_keras_weights(model, path):
         ValueError: the file is damaged or of another model.
     """
     check_keras_file(path)
-    with _reading(path, "the weights of this model"):
+    with reading(path, "the weights of this model"):
         model.load_weights(path)
 
 
@@ -116,7 +116,7 @@ def check_keras_file(path):
         ValueError: describes the problem.
     """
     size = check_regular(path)
-    with _reading(path, "a file of Keras"):
+    with reading(path, "a file of Keras"):
         if path.suffix == ".keras":
             with zipfile.ZipFile(path) as archive:
                 _check_members(archive, size, path)
@@ -165,7 +165,7 @@ def _check_members(archive, size, path):
 
 
 @contextlib.contextmanager
-def _reading(path, what):
+def reading(path, what):
     """Turn errors of a reader into one sentence with the file name, unless they already name it."""
     try:
         yield

@@ -30,8 +30,10 @@ def settings_from_dict(cls, values, what):
         what: what the settings configure, for the error, such as "a pretraining run".
 
     Raises:
-        ValueError: a name is unknown; the error lists the nearest known ones.
+        ValueError: the values are no dictionary, or a name is unknown; the error lists the nearest known ones.
     """
+    if not isinstance(values, Mapping):
+        raise ValueError(f"expected settings of {what}, by name; got {values!r:.80}.")
     names = [field.name for field in fields(cls)]
     unknown = [name for name in values if name not in names]
     if unknown:
@@ -83,6 +85,7 @@ class Phase:
 
     def __post_init__(self):
         check_whole_numbers(self, MINIMUMS, optional=("max_predictions",))
+        check_limit("max_position_embeddings", self.seq_len, "seq_len")
 
     def with_predictions(self, mask_rate):
         """The phase with `max_predictions` filled in: the given number, or one that masking at this rate never exceeds.
@@ -150,14 +153,19 @@ def size_fields(model):
         model: the name of a size, the path of a config.json, or such fields.
 
     Raises:
-        ValueError: the size, the file or a field does not exist.
+        ValueError: the size, the file or a field does not exist, or a field has an invalid value.
     """
     if isinstance(model, Mapping):
         known = CONFIG_CLASSES.get(str(model.get("family")), BertConfig).__dataclass_fields__
         unknown = [name for name in model if name not in known]
         if unknown:
             raise ValueError(f"the model must have fields of a BertConfig; got {', '.join(map(str, unknown))}.")
+        BertConfig.from_dict(model)
         return model
+    if not isinstance(model, (str, os.PathLike)):
+        raise ValueError(
+            f"the model must be the name of a size, the path of a config or fields of a BertConfig; got {model!r:.80}."
+        )
     if model in SIZES:
         return SIZES[model]
     values = read_json(model, f"one of the sizes {', '.join(SIZES)}, or the config file of a model,")

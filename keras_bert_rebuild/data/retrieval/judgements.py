@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 
 from keras_bert_rebuild.data.text_files import location, read_lines
+from keras_bert_rebuild.files.checked_values import is_of_type
 from keras_bert_rebuild.files.durable import write_text
 
 # The header of BEIR's judgements.
@@ -22,7 +23,7 @@ def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
         `{query: {document: grade}}` in the order of the file.
 
     Raises:
-        ValueError: a line has other columns, a grade is not an integer, or a document is judged twice; the error names the line.
+        ValueError: a line has other columns, a grade is not an integer of at most 63 bits, or a document is judged twice; the error names the line.
     """
     found: dict[str, dict[str, int]] = {}
     lines = read_lines(path)
@@ -37,10 +38,12 @@ def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
             raise ValueError(f"expected {len(expected)} columns, {', '.join(expected)}; {where} has {len(columns)}.")
         query, *_, document, grade = columns
         try:
-            grade = int(grade)
+            value = int(grade)
         except ValueError:
-            raise ValueError(f"expected a whole number as grade; {where} has {grade!r:.40}.") from None
-        _add(found, query, document, grade, where)
+            value = None
+        if not is_of_type(value, int):
+            raise ValueError(f"expected a whole number as grade; {where} has {grade!r:.40}.")
+        _add(found, query, document, value, where)
     return found
 
 

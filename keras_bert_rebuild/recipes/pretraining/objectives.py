@@ -240,7 +240,7 @@ def objective_defaults(settings):
     Raises:
         ValueError: a setting of another objective is given.
     """
-    learned = OBJECTIVES.get(settings.objective)
+    learned = OBJECTIVES.get(settings.objective) if isinstance(settings.objective, str) else None
     if learned is None:
         return {}
     for other in OBJECTIVES.values():

@@ -26,6 +26,8 @@ def test_a_run_is_read_as_it_was_written(tmp_path):
     ("line", "message"),
     [
         ("q1 0 d1", r"expected 4 columns, query, 0, document, grade; .*qrels, line 2 has 3\."),
+        (f"q1 0 d2 {2**63}", r"expected a whole number as grade; .*qrels, line 2 has '9223372036854775808'\."),
+        (f"q1 0 d2 {'9' * 5000}", r"expected a whole number as grade; .*qrels, line 2 has '9"),
         ("q1 0 d2 high", r"expected a whole number as grade; .*qrels, line 2 has 'high'\."),
         ("q1 0 d1 1", r"expected a document at most once per query; .*qrels, line 2 has 'd1' again for 'q1'\."),
     ],

@@ -5,6 +5,7 @@ import re
 
 import pytest
 import yaml
+from helpers.mutations import fault_of, mutations
 from helpers.small_recipe import RECIPE, write_recipe
 
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
@@ -135,6 +136,27 @@ def test_a_file_that_is_no_recipe_is_refused_in_a_sentence_with_its_name(tmp_pat
     path.write_text(yaml.safe_dump({**RECIPE, **change}))
     with pytest.raises(ValueError, match=f"^the recipe .*own.yaml: .*{re.escape(sentence)}"):
         read_recipe(path)
+
+
+def test_a_value_of_a_wrong_type_is_a_sentence_that_names_the_file(tmp_path):
+    path, faults = tmp_path / "own.yaml", []
+    good = {**RECIPE, "sizes": RECIPE["sizes"][:1], "training": {**RECIPE["training"], "objective": "mlm", "masking": "token"}}
+    for where, mutated in mutations(good):
+        path.write_text(yaml.safe_dump(mutated))
+
+        def read():
+            recipe = read_recipe(path)
+            recipe.settings(0, {"steps": 8}).model_config(300, 0)
+
+        fault = fault_of(read, str(path))
+        faults += [] if fault is None else [f"{where}: {fault}"]
+    assert faults == []
+
+
+@pytest.mark.parametrize("values", [None, 3, "x", [], [["steps"]]])
+def test_settings_are_by_name(values):
+    with pytest.raises(ValueError, match="expected settings of a pretraining run, by name; got"):
+        PretrainSettings.from_dict(values)
 
 
 def test_a_recipe_that_is_not_there_is_refused_with_those_that_are(tmp_path):
