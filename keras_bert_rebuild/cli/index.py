@@ -56,7 +56,7 @@ def run(args):
     from keras_bert_rebuild.cli.progress import IndexingBar
     from keras_bert_rebuild.search.build import claimed_index
 
-    with claimed_index(args.corpus, args.output, args.model):
+    with claimed_index(args.corpus, args.output, args.overwrite, args.model):
         if not args.corpus.is_file():
             raise ValueError(
                 f"CORPUS must be a file of documents; {args.corpus} {'is a folder' if args.corpus.is_dir() else 'does not exist'}."

@@ -117,12 +117,13 @@ def _carry_over(path, partial, replaced):
         if entry.is_symlink():
             os.symlink(os.readlink(entry.path), target)
         elif entry.is_dir():
-            shutil.copytree(entry.path, target, symlinks=True, copy_function=_link)
+            shutil.copytree(entry.path, target, symlinks=True, copy_function=link_or_copy)
         else:
-            _link(entry.path, target)
+            link_or_copy(entry.path, target)
 
 
-def _link(source, target, *, follow_symlinks=True):
+def link_or_copy(source, target, *, follow_symlinks=True):
+    """Give a file a second name, or copy it where hard links are not supported; a link is made again."""
     if os.path.islink(source):
         os.symlink(os.readlink(source), target)
         return

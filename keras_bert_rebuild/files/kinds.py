@@ -131,7 +131,10 @@ STORE = FolderKind(
 INDEX = FolderKind(
     "a search index",
     ("search.json", "search-progress.json"),
-    ("search.json", "search-progress.json", "documents.*", "block-??????.*"),
+    (
+        *("search.json", "documents.bin", "documents.offsets.npy", "documents.order.npy", "documents.ranks.npy"),
+        "block-[0-9][0-9][0-9][0-9][0-9][0-9].*.npy",
+    ),
 )
 RUN = FolderKind("a training run", ("settings.yaml",), ())
 RECIPE = FolderKind("a training by a recipe", ("recipe.yaml",), ())

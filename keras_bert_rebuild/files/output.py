@@ -61,10 +61,6 @@ def check_folder(path, kind, inputs=(), overwrite=True):
     _check_apart(path, inputs)
     if not path.is_dir() or not visible_names(path):
         return
-    for given in inputs:
-        above = Path(os.path.realpath(given)).parents if given is not None else ()
-        if any(folder.exists() and os.path.samefile(folder, path) for folder in above):
-            raise ValueError(f"the output must not contain the input; {given} is inside {path}.")
     found = folder_kind(path)
     if found is not None and found is not kind:
         raise ValueError(f"{path} holds {found.what} and not {kind.what}, so it is not replaced: choose another output.")
@@ -106,6 +102,8 @@ def claimed_folder(path, kind, inputs=(), overwrite=True):
     """The same for a folder that is swapped in as a whole."""
     check_folder(path, kind, inputs, overwrite)
     target = Path(os.path.realpath(path))
+    if target.is_dir() and os.path.ismount(target):
+        raise ValueError(f"expected a folder that can be replaced as a whole; {path} is a mount point: choose a folder inside it.")
     with _parents_of(target), naming_full_disk(path), locked(lock_file(target), path) as has_lock:
         if has_lock:
             put_back(target)
@@ -147,10 +145,15 @@ def _check_parents(path):
 
 
 def _check_apart(path, inputs):
-    """Refuse an output that is an input or inside one, under any name: files are compared, not names."""
+    """Refuse an output that is an input, inside one or around one, under any name: files are compared, not names."""
     target = Path(os.path.realpath(path))
     for given in inputs:
-        if given is None or not os.path.exists(given):
+        if given is None:
+            continue
+        above = Path(os.path.realpath(given)).parents  # also of a prefix, which is not the name of a file
+        if path.is_dir() and any(folder.exists() and os.path.samefile(folder, path) for folder in above):
+            raise ValueError(f"the output must not contain the input; {given} is inside {path}.")
+        if not os.path.exists(given):
             continue
         if target.exists() and os.path.samefile(target, given):
             raise ValueError(f"the output must not be the input; {path} is {given}.")

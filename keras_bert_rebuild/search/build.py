@@ -1,7 +1,9 @@
 """Build an index: write the texts to disk, then their vectors, a block at a time."""
 
+import contextlib
 import hashlib
 import itertools
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,10 @@ import numpy as np
 from keras_bert_rebuild.data.corpora.store_files import sha256_of, write_json
 from keras_bert_rebuild.data.retrieval.corpora import read_corpus
 from keras_bert_rebuild.data.text_files import suffix_of
-from keras_bert_rebuild.files.kinds import INDEX, names_in_the_way
-from keras_bert_rebuild.files.output import claimed_run
+from keras_bert_rebuild.files.finite import all_finite
+from keras_bert_rebuild.files.folders import link_or_copy, written_folder
+from keras_bert_rebuild.files.kinds import INDEX, folder_kind, visible_names
+from keras_bert_rebuild.files.output import claimed_folder
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.documents import FILES, DocumentStore, write_documents
 from keras_bert_rebuild.search.index_files import (
@@ -18,12 +22,17 @@ from keras_bert_rebuild.search.index_files import (
     FORMAT,
     MANIFEST,
     PROGRESS,
+    UNFINISHED,
     VERSION,
+    IndexFiles,
+    block_file,
     block_record,
     files_record,
     finished_record,
+    own_names,
     read_manifest,
     write_block,
+    write_manifest,
 )
 from keras_bert_rebuild.search.retrievers import described, document_encoder
 from keras_bert_rebuild.search.storages import storage_for
@@ -32,15 +41,17 @@ from keras_bert_rebuild.search.storages import storage_for
 _FIRST_TEXTS = 1024
 
 
-def claimed_index(corpus, path, *inputs):
-    """Check and lock the folder of an index; see `claimed_run`.
+def claimed_index(corpus, path, overwrite, *inputs):
+    """Check and lock the folder of an index; see `claimed_folder`.
 
     Args:
         corpus: the corpus, a file or a list of documents.
         path: the folder.
+        overwrite: whether an index may be written into a folder with other files. What happens to an index depends on its settings.
         *inputs: further input paths.
     """
-    return claimed_run(path, INDEX, [*([] if isinstance(corpus, list) else [corpus]), *inputs])
+    path, inputs = Path(path), [*([] if isinstance(corpus, list) else [corpus]), *inputs]
+    return claimed_folder(path, INDEX, inputs, overwrite or (path.is_dir() and folder_kind(path) is INDEX))
 
 
 def build_index(
@@ -63,7 +74,7 @@ def build_index(
     if not 1 <= block <= storage.BLOCK:
         raise ValueError(f"block must be from 1 to {storage.BLOCK}; got {block}.")
     vectors_of = document_encoder(retriever, batch_tokens)
-    with claimed_index(corpus, path, model):
+    with claimed_index(corpus, path, overwrite, model):
         settings = {
             "corpus": {
                 "sha256": _digest(corpus),
@@ -75,54 +86,69 @@ def build_index(
             "rescoring": storage.rescoring,
             "block": block,
         }
-        head = {"format": FORMAT, "version": VERSION, "model": None if model is None else str(model), "settings": settings}
-        if _begin(path, head, overwrite):
-            _remove_records(path)
+        if not overwrite and _is_same(path, MANIFEST, settings):
             return
-        documents = _write_documents(path, corpus, limit, progress)
-        store = DocumentStore(path, documents["documents"])
-        encode = _encoder(vectors_of, storage, store, block)
-        records = []
-        for number, first in enumerate(range(0, len(store), block)):
-            last = min(first + block, len(store))
-            record = finished_record(path, block_record(number))
-            if record is None:
-                record = write_block(path, number, last - first, encode(first, last), np.save)
-            records.append(record)
-            if progress is not None:
-                progress("indexing", last - first, len(store))
-        write_json(path / MANIFEST, {**head, "documents": documents, "blocks": records})
-        _remove_records(path)
+        head = {"format": FORMAT, "version": VERSION, "model": None if model is None else str(model), "settings": settings}
+        with _unfinished(path, head, overwrite) as folder:
+            documents = _write_documents(folder, corpus, limit, progress)
+            counts = [min(block, documents["documents"] - first) for first in range(0, documents["documents"], block)]
+            names = [block_file(number, name) for number, count in enumerate(counts) for name in storage.arrays(count)]
+            names, own = [MANIFEST, *FILES, *names], own_names(path)
+            if in_the_way := sorted({*names} & {*visible_names(path)} - own):
+                raise ValueError(
+                    f"{path} holds {in_the_way[0]}, which its search.json does not name, so it is not replaced: choose another "
+                    "output."
+                )
+            blocks = _write_blocks(folder, documents, counts, storage, vectors_of, progress)
+            write_manifest(folder, {**head, "documents": documents, "blocks": blocks})
+            with written_folder(path, replaced=(*own, UNFINISHED)) as whole:
+                for name in names:
+                    link_or_copy(folder / name, whole / name)
 
 
-def _begin(path, head, overwrite):
-    """Whether the index is complete; otherwise prepare the folder: write the settings, and remove files made with others."""
-    existing = next((name for name in (MANIFEST, PROGRESS) if (path / name).is_file()), None)
-    if existing and not overwrite:
-        found = read_manifest(path, existing)["settings"]
-        differ = [name for name, value in head["settings"].items() if found.get(name) != value]
-        if differ:
-            words = {"corpus": "another corpus", "retriever": "another model", "block": "blocks of another size"}
-            what = " and ".join(words.get(name, f"another {name}") for name in differ)
-            raise ValueError(
-                f"{printable(path)} holds an index made with {what}: choose another output, or --overwrite (in Python "
-                "overwrite=True) replaces it."
-            )
-        if existing == MANIFEST:
-            return True
-    elif existing or overwrite:
-        # The manifest first: without it, the folder does not count as a finished index.
-        for name in (MANIFEST, PROGRESS, *names_in_the_way(path, INDEX)):
-            (path / name).unlink(missing_ok=True)
-    write_json(path / PROGRESS, head)
-    return False
+def _is_same(path, name, settings):
+    """Whether there is an index, or an unfinished one, with these settings.
+
+    Raises:
+        ValueError: it has others.
+    """
+    if not (path / name).is_file():
+        return False
+    found = read_manifest(path, name)["settings"]
+    differ = [name for name, value in settings.items() if found.get(name) != value]
+    if differ:
+        words = {"corpus": "another corpus", "retriever": "another model", "block": "blocks of another size"}
+        what = " and ".join(words.get(name, f"another {name}") for name in differ)
+        raise ValueError(
+            f"{printable(path)} holds an index made with {what}: choose another output, or --overwrite (in Python "
+            "overwrite=True) replaces it."
+        )
+    return True
 
 
-def _remove_records(path):
-    """Remove the files of an unfinished index, which a run that was killed after writing its manifest may have left."""
-    records = [record.name for record in path.glob("block-??????.json")]
-    for name in (*records, DOCUMENTS_RECORD, PROGRESS):
-        (path / name).unlink(missing_ok=True)
+@contextlib.contextmanager
+def _unfinished(path, head, overwrite):
+    """The folder in which an index is built, with what an interrupted build with the same settings wrote."""
+    folder = path / UNFINISHED
+    try:
+        resumed = _is_same(folder, PROGRESS, head["settings"])
+    except ValueError:
+        if not overwrite:
+            raise
+        resumed = False
+    is_new = not path.exists()
+    if not resumed:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / PROGRESS, head)
+    try:
+        yield folder
+    except ValueError:  # the corpus or the model is at fault, and so would what is left be
+        shutil.rmtree(folder, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):  # not empty
+                path.rmdir()
+        raise
 
 
 def _digest(corpus):
@@ -150,6 +176,22 @@ def _write_documents(path, corpus, limit, progress):
     return record
 
 
+def _write_blocks(folder, documents, counts, storage, vectors_of, progress):
+    """Write the blocks that are not complete and return the records of all."""
+    store = DocumentStore(IndexFiles(folder, documents["files"], verify=False), documents["documents"])
+    encode = _encoder(vectors_of, storage, store, counts[0])
+    records, first = [], 0
+    for number, count in enumerate(counts):
+        record = finished_record(folder, block_record(number))
+        if record is None:
+            record = write_block(folder, number, count, encode(first, first + count), np.save)
+        records.append(record)
+        first += count
+        if progress is not None:
+            progress("indexing", count, len(store))
+    return records
+
+
 def _encoder(vectors_of, storage, store, block):
     """A function of the first and the last document of a block that returns its arrays.
 
@@ -168,6 +210,9 @@ def _encoder(vectors_of, storage, store, block):
         vectors = list(vectors_of(texts))
         if len(vectors) != last - first:
             raise ValueError(f"expected a vector for each of {last - first:,} documents; the model returned {len(vectors):,}.")
-        return storage.encode(vectors)
+        arrays = storage.encode(vectors)
+        if not all(all_finite(values) for values in arrays.values() if values.dtype.kind == "f"):
+            raise ValueError(f"expected vectors of numbers in the range of {storage.dtype}; the model returned others.")
+        return arrays
 
     return encode

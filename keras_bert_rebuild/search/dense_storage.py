@@ -13,6 +13,30 @@ FLOATS = ("float32", "float16")
 _SECOND = ("rescoring", "rescoring_scales")
 
 
+def longest(vectors, scales=None):
+    """The norm of the longest of some vectors; infinite if a number is NaN or infinite.
+
+    Args:
+        vectors: `(n, width)`, of any dtype.
+        scales: factors of the vectors, `(n,)`; None for 1.
+    """
+    with np.errstate(all="ignore"):
+        for dtype in ("float32", "float64"):  # squares may be too large for float32
+            values = vectors.astype(dtype, copy=False)
+            norms = np.sqrt(np.einsum("ij,ij->i", values, values)) * (1 if scales is None else np.abs(scales))
+            if np.isfinite(norms).all():
+                return float(norms.max(initial=0))
+    return np.inf
+
+
+def rounding(terms):
+    """A bound on the difference of two sums in float32 of that many products in any order, relative to the norms of the vectors.
+
+    Reference: Higham, "Accuracy and stability of numerical algorithms", 2002, section 3.1.
+    """
+    return 2 * (terms + 8) * 2.0**-24
+
+
 class DenseStorage:
     """One vector per document.
 
@@ -58,7 +82,26 @@ class DenseStorage:
         return encoded if self.rescoring == "none" else encoded | self._encoded(vectors, *_SECOND, self.rescoring)
 
     def check(self, block):
-        """Does nothing: shapes, which are checked when arrays are opened, suffice."""
+        """The norm of the longest vector of a block.
+
+        Raises:
+            ValueError: a number is NaN or infinite.
+        """
+        norms = [1.0]  # of signs
+        for vectors, scales, dtype in (("vectors", "scales", self.dtype), (*_SECOND, self.rescoring)):
+            if dtype not in ("binary", "none"):
+                norms.append(longest(block[vectors], block[scales] if dtype == "int8" else None))
+        block.check(max(norms) < np.inf, "finite numbers")
+        return max(norms)
+
+    def margins(self, queries, norm):
+        """How much scores of equal vectors may differ, `(queries,)`; None for signs, whose distances are exact.
+
+        Args:
+            queries: vectors from `queries`.
+            norm: the norm of the longest vector of the documents.
+        """
+        return None if self.dtype == "binary" else rounding(self.width) * np.linalg.norm(queries.astype("float64"), axis=1) * norm
 
     def queries(self, vectors):
         """The vectors of queries in the form for `score` and `rescore`: float32, `(queries, width)`."""

@@ -15,13 +15,14 @@ from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.arguments import check_numbers, checked_queries
 from keras_bert_rebuild.search.build import build_index
 from keras_bert_rebuild.search.documents import DocumentStore
-from keras_bert_rebuild.search.engines import ENGINES, faiss_candidates
+from keras_bert_rebuild.search.engines import check_engine, faiss_candidates
 from keras_bert_rebuild.search.exact_search import search_blocks, search_rows
-from keras_bert_rebuild.search.index_files import Block, LooseBlock, check_files, read_manifest
+from keras_bert_rebuild.search.index_files import StaleIndexError, open_files
 from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_same_retriever, described
 from keras_bert_rebuild.search.stages import fused, reranked, rows_found_by
-from keras_bert_rebuild.search.storages import storage_for
+from keras_bert_rebuild.search.storages import Block, LooseBlock, storage_of
 
+_TRIES = 10  # to open an index that is being replaced
 _QUERIES = 256  # queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
 
 
@@ -47,35 +48,42 @@ class Index:
             print(hit.score, index.document(hit.id).text)
     """
 
-    def __init__(self, path: str | os.PathLike[str], retriever: Retriever | None = None) -> None:
-        self.path = Path(path)
-        manifest = read_manifest(self.path)
-        self._settings = manifest["settings"]
-        self.description: dict[str, Any] = self._settings["retriever"]
+    def __init__(self, path: str | os.PathLike[str], retriever: Retriever | None = None, verify: bool = True) -> None:
+        self.path, self._retriever = Path(path), retriever
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                self._open(verify)
+                break
+            except StaleIndexError:
+                if not tries_left:
+                    raise
+
+    def _open(self, verify):
+        manifest, self._storage, self._files = open_files(self.path, storage_of, verify)
+        self.description: dict[str, Any] = manifest["settings"]["retriever"]
         self.vectors: str = self.description["vectors"]
         self.width: int = self.description["width"]
         self.model: str | None = manifest["model"]
-        if retriever is not None:
-            check_same_retriever(described(retriever), self.description, self.path)
-        self._retriever = retriever
-        self._storage = storage_for(self.vectors, self.width, self._settings["dtype"], self._settings["rescoring"])
+        if self._retriever is not None:
+            check_same_retriever(described(self._retriever), self.description, self.path)
         self._counts = [record["documents"] for record in manifest["blocks"]]
-        self._checked: set[int] = set()
-        check_files(self.path, manifest, self._storage)
-        self.documents = DocumentStore(self.path, sum(self._counts))
+        self._norms: dict[int, float] = {}
+        self.documents = DocumentStore(self._files, sum(self._counts))
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], retriever: Retriever | None = None) -> "Index":
-        """Open an index.
+    def open(cls, path: str | os.PathLike[str], retriever: Retriever | None = None, verify: bool = True) -> "Index":
+        """Open an index as it is now. If it is built anew later, searches raise a `StaleIndexError`: open it again.
 
         Args:
             path: the folder.
             retriever: the model that built it, to search with texts; None to search only with vectors.
+            verify: whether every file is compared with its SHA-256 when it is first read, as vectors are by the first search, at one
+                to two gigabytes per second. Numbers and offsets are always checked.
 
         Raises:
             ValueError: the folder is not an index, is unfinished or damaged, or was built with another model.
         """
-        return cls(path, retriever)
+        return cls(path, retriever, verify)
 
     @classmethod
     def build(
@@ -238,8 +246,9 @@ class Index:
         top_k = min(top_k, len(self))
         if rows is not None:
             return search_rows(self._blocks, self._storage, queries, rows, top_k, self.documents.ranks)
-        coarse = self._engine(engine)
-        return search_blocks(self._blocks, self._storage, queries, top_k, self.documents.ranks, rescore, coarse)
+        check_engine(engine, self.vectors, self.path)
+        found = None if engine == "numpy" else self._faiss
+        return search_blocks(self._blocks, self._storage, queries, top_k, self.documents.ranks, rescore, found)
 
     def scores(self, vectors: Iterable[Any], rows: Sequence[npt.ArrayLike]) -> list[npt.NDArray[np.float32]]:
         """The scores of chosen documents.
@@ -275,16 +284,6 @@ class Index:
     def _hits(self, rows, scores):
         return [Hit(self.documents.id(row), score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
 
-    def _engine(self, engine):
-        """The function that finds candidates; None to search the blocks."""
-        if engine not in ENGINES:
-            raise ValueError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}.")
-        if engine == "numpy":
-            return None
-        if self.vectors != "dense":
-            raise ValueError(f"the engine {engine} needs dense vectors; {printable(self.path)} has {self.vectors} ones.")
-        return self._faiss
-
     @functools.cached_property
     def _faiss(self):
         return faiss_candidates(self._blocks, self._storage, self.width)
@@ -292,9 +291,9 @@ class Index:
     def _blocks(self) -> Iterator[Block]:
         first = 0
         for number, count in enumerate(self._counts):
-            block = Block(self.path, number, first, count, self._storage.arrays(count))
-            if number not in self._checked:
-                self._storage.check(block)
-                self._checked.add(number)
+            block = Block(self._files, number, first, count, self._storage.arrays(count))
+            if number not in self._norms:
+                self._norms[number] = self._storage.check(block)
+            block.norm = self._norms[number]
             yield block
             first += count

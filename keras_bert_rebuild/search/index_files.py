@@ -1,25 +1,39 @@
 """The files of an index.
 
-    search.json             settings, counts, size and SHA-256 of every file
+    search.json             settings, counts, size and SHA-256 of every file, and last its own
     documents.*             ids, titles and texts: see `documents.py`
     block-000000.NAME.npy   the vectors of consecutive documents: see the storages
 
-While the index is being built, there are also `search-progress.json` with the settings, and `documents.json` and
-`block-000000.json`, records of complete files, which are merged into search.json.
+While the index is being built, its files are in the folder `.unfinished-index` inside it, together with `search-progress.json`, the
+settings, and `documents.json` and `block-000000.json`, records of complete files, which are merged into search.json.
 """
+
+import fnmatch
+import hashlib
+import json
+import os
+from typing import NamedTuple
 
 from keras_bert_rebuild.data.corpora.store_files import is_intact, sha256_of, write_json
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.kinds import INDEX
+from keras_bert_rebuild.files.npy import mapped_array
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import read_text
-from keras_bert_rebuild.search.documents import FILES, open_array
+from keras_bert_rebuild.search.documents import FILES
 
 FORMAT = "keras_bert_rebuild search"
-VERSION = 1
+# Version 1 is also read: its search.json has no SHA-256 of its own.
+VERSION = 2
 MANIFEST = "search.json"
 PROGRESS = "search-progress.json"
 DOCUMENTS_RECORD = "documents.json"
+UNFINISHED = ".unfinished-index"
+
+
+class StaleIndexError(ValueError):
+    """The folder of an open index was built anew, or its files were changed: `Index.open` opens what is there now."""
 
 
 def block_file(number, name):
@@ -67,6 +81,11 @@ def finished_record(folder, name):
     return record if valid else None
 
 
+def write_manifest(folder, content):
+    """Write search.json with its own SHA-256."""
+    write_json(folder / MANIFEST, {**content, "sha256": _digest(content)})
+
+
 def read_manifest(folder, name=MANIFEST):
     """The content of search.json, or of search-progress.json.
 
@@ -76,87 +95,166 @@ def read_manifest(folder, name=MANIFEST):
     path = folder / name
     if not path.is_file():
         problem = "does not exist" if not folder.exists() else "is a file" if not folder.is_dir() else f"has no {name}"
-        if (folder / PROGRESS).is_file():
+        if any(above.joinpath(PROGRESS).is_file() for above in (folder, folder / UNFINISHED)):
             problem = "is not finished: run the same command again"
         raise ValueError(f"expected a folder that `keras-bert index` wrote; {printable(folder)} {problem}.")
     try:
         found = parse_json(read_text(path, "store_index_bytes", "JSON"), path, "labelled_json_values")
-        settings = found["settings"]
-        valid = found["format"] == FORMAT and all(isinstance(settings[name], str) for name in ("dtype", "rescoring"))
-        valid = valid and type(settings["block"]) is int and settings["block"] > 0
-        described = settings["retriever"]
-        valid = valid and isinstance(described["vectors"], str) and type(described["width"]) is int and described["width"] > 0
-        valid = valid and isinstance(described["model"], dict)
-        version = found["version"]
-        if name == MANIFEST:
-            counts = [record["documents"] for record in found["blocks"]]
-            valid = valid and all(type(count) is int and 0 < count <= settings["block"] for count in counts)
-            valid = valid and set(counts[:-1]) <= {settings["block"]} and found["documents"]["documents"] == sum(counts) > 0
-            valid = valid and (found["model"] is None or isinstance(found["model"], str))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        version, valid = found["version"], found["format"] == FORMAT
+        if valid and version in (1, VERSION):
+            valid = _is_valid(found, name)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         valid = False
     if not valid:
         raise ValueError(f"expected a file that `keras-bert index` wrote; {printable(path)} is damaged or another kind of file.")
-    if version != VERSION:
+    if version not in (1, VERSION):
         raise ValueError(f"expected version {VERSION} of the format; {printable(path)} has {version!r}: build the index again.")
     return found
 
 
-def check_files(folder, manifest, storage):
-    """Refuse an index in which a file is missing or has another size.
+def _is_valid(found, name):
+    settings, described = found["settings"], found["settings"]["retriever"]
+    valid = all(isinstance(settings[name], str) for name in ("dtype", "rescoring"))
+    valid = valid and type(settings["block"]) is int and settings["block"] > 0
+    valid = valid and isinstance(described["vectors"], str) and type(described["width"]) is int and described["width"] > 0
+    valid = valid and isinstance(described["model"], dict)
+    if name == MANIFEST:
+        counts = [record["documents"] for record in found["blocks"]]
+        valid = valid and all(type(count) is int and 0 < count <= settings["block"] for count in counts)
+        valid = valid and set(counts[:-1]) <= {settings["block"]} and found["documents"]["documents"] == sum(counts) > 0
+        valid = valid and (found["model"] is None or isinstance(found["model"], str))
+        content = {key: value for key, value in found.items() if key != "sha256"}
+        valid = valid and (found["version"] == 1 or found["sha256"] == _digest(content))
+    return valid
+
+
+def _digest(content):
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def own_names(folder):
+    """The names in a folder that the search.json there says are of the index; without a readable one only those of no file."""
+    try:
+        found = parse_json(read_text(folder / MANIFEST, "store_index_bytes", "JSON"), MANIFEST, "labelled_json_values")
+        names = {MANIFEST, *(name for record in (found["documents"], *found["blocks"]) for name in record["files"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    return {name for name in names if not set("*?[/\\") & set(name) and any(fnmatch.fnmatchcase(name, own) for own in INDEX.names)}
+
+
+def open_files(folder, storage_of, verify=True):
+    """The manifest of an index, its storage and its `IndexFiles`, all of one build.
 
     Args:
         folder: the index.
-        manifest: its manifest, from `read_manifest`.
-        storage: the storage of its vectors.
+        storage_of: a function of the manifest that returns the storage of its vectors.
+        verify: see `IndexFiles`.
 
     Raises:
-        ValueError: a file is missing or has changed.
+        StaleIndexError: the index was built anew in between.
+        ValueError: it is damaged.
     """
-    expected = {name: _size(manifest["documents"], name) for name in FILES}
+    before = _state_of(folder / MANIFEST)
+    manifest = read_manifest(folder)
+    storage = storage_of(manifest)
+    expected = [(name, manifest["documents"]) for name in FILES]
     for number, record in enumerate(manifest["blocks"]):
-        names = (block_file(number, name) for name in storage.arrays(record["documents"]))
-        expected |= {name: _size(record, name) for name in names}
-    for name, size in expected.items():
-        path = folder / name
-        found = path.stat().st_size if path.is_file() else None
-        if found != size or size is None:
-            has = "is missing" if found is None else f"has {found:,} bytes"
-            raise ValueError(f"expected the files that `keras-bert index` wrote; {printable(path)} {has}: build the index again.")
+        expected += [(block_file(number, name), record) for name in storage.arrays(record["documents"])]
+    try:
+        files = IndexFiles(folder, {name: record["files"][name] for name, record in expected}, verify)
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, ValueError) and _state_of(folder / MANIFEST) == before:
+            raise
+        files = None
+    if _state_of(folder / MANIFEST) != before:
+        raise _stale(folder)
+    if files is None:
+        raise ValueError(f"expected sizes of all files of the index; {printable(folder / MANIFEST)} lacks some: build it again.")
+    return manifest, storage, files
 
 
-class LooseBlock(dict):
-    """The encoded arrays of a block by name, in memory."""
+class IndexFiles:
+    """The files of an index as they are when it is opened.
 
-    def __init__(self, arrays, documents):
-        super().__init__(arrays)
-        self.documents = documents
-
-
-def _size(record, name):
-    files = record.get("files")
-    file = files.get(name) if isinstance(files, dict) else None
-    return file.get("bytes") if isinstance(file, dict) else None
-
-
-class Block:
-    """The arrays of a block by name, memory-mapped on first access for the lifetime of this object.
+    Every file is compared with its SHA-256 when it is first read, at one to two gigabytes per second, and must be the same file
+    whenever it is read again.
 
     Args:
         folder: the folder of the index.
-        number: number of the block.
-        first: index of its first document.
-        documents: number of documents in it.
-        expected: dtype and shape of the arrays by name.
+        records: size and SHA-256 of the files by name.
+        verify: whether the SHA-256 are compared.
+
+    Raises:
+        ValueError: a file is missing or has another size.
     """
 
-    def __init__(self, folder, number, first, documents, expected):
-        self._folder, self._number, self._expected = folder, number, expected
-        self.first, self.documents = first, documents
-        self._opened = {}
+    def __init__(self, folder, records, verify=True):
+        self.folder, self._records = folder, records
+        self._unread = set(records) if verify else set()
+        self._states = {}
+        for name, record in records.items():
+            path = folder / name
+            state = self._states[name] = _state_of(path)
+            if state is None or state.bytes != record["bytes"]:
+                has = "is missing" if state is None else f"has {state.bytes:,} bytes"
+                raise ValueError(
+                    f"expected the files that `keras-bert index` wrote; {printable(path)} {has}: build the index again."
+                )
 
-    def __getitem__(self, name):
-        if name not in self._opened:
-            dtype, shape = self._expected[name]
-            self._opened[name] = open_array(self._folder / block_file(self._number, name), dtype, shape)
-        return self._opened[name]
+    def open(self, name):
+        """Open a file for reading bytes.
+
+        Raises:
+            StaleIndexError: it is not the file that was there when the index was opened.
+            ValueError: its bytes are not those that were written.
+        """
+        path = self.folder / name
+        try:
+            file = open(path, "rb")  # noqa: SIM115 - the caller closes it
+        except FileNotFoundError:
+            raise _stale(path) from None
+        try:
+            if _State.of(os.fstat(file.fileno())) != self._states[name]:
+                raise _stale(path)
+            if name in self._unread:
+                if hashlib.file_digest(file, "sha256").hexdigest() != self._records[name]["sha256"]:
+                    raise ValueError(
+                        f"expected the bytes that `keras-bert index` wrote; {printable(path)} was changed: build the index again."
+                    )
+                self._unread.discard(name)
+                file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def array(self, name, dtype, shape):
+        """The memory-mapped array in a file; see `mapped_array`."""
+        with self.open(name) as file:
+            return mapped_array(file, dtype, shape)
+
+    def size(self, name):
+        """The size of a file in bytes."""
+        return self._records[name]["bytes"]
+
+
+class _State(NamedTuple):
+    """What tells a file from another one of its name."""
+
+    device: int
+    inode: int
+    bytes: int
+    changed: int
+
+    @classmethod
+    def of(cls, found):
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _state_of(path):
+    """The state of a file; None if there is no file."""
+    return _State.of(path.stat()) if path.is_file() else None
+
+
+def _stale(path):
+    return StaleIndexError(f"{printable(path)} was built anew or changed since this index was opened: open it again.")

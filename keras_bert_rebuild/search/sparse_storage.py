@@ -4,6 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from keras_bert_rebuild.files.finite import all_finite
+
 
 class SparseStorage:
     """An inverted index of a block: for every token the documents that contain it, and its weights in them.
@@ -47,15 +49,16 @@ class SparseStorage:
         return {"starts": starts.astype("int64"), "documents": documents[order], "weights": weights[order]}
 
     def check(self, block):
-        """Refuse arrays that are not a valid inverted index of the documents of a block.
+        """0.0, since scores are exact.
 
         Raises:
-            ValueError: the arrays are invalid.
+            ValueError: the arrays are not an inverted index of the documents of a block, or a weight is NaN or infinite.
         """
         starts, documents = block["starts"], block["documents"]
         ascends = starts[0] == 0 and starts[-1] == len(documents) == len(block["weights"]) and (np.diff(starts) >= 0).all()
-        if not ascends or (len(documents) and documents.max() >= block.documents):
-            raise ValueError("expected an inverted index of the documents of a block; the index was changed: build it again.")
+        block.check(ascends and (not len(documents) or documents.max() < block.documents), "an inverted index of the documents")
+        block.check(all_finite(block["weights"]), "finite numbers")
+        return 0.0
 
     def queries(self, vectors):
         """The vectors of queries in the form for `score`."""

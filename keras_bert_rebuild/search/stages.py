@@ -1,5 +1,7 @@
 """Multi-stage search: one model finds candidates and another scores them, or the rankings of several models are fused."""
 
+import itertools
+
 import numpy as np
 
 from keras_bert_rebuild.files.printable import printable
@@ -46,14 +48,17 @@ def reranked(index, queries, rows, reranker, top_k):
         index: the index.
         queries: texts.
         rows: for every query the indices of the documents that were found.
-        reranker: a `Scorer`; it scores the pairs of all queries in one call, so that its batches are full.
+        reranker: a `Scorer`; it scores the pairs of all queries in one call, so that its batches are full, and equal pairs once, so
+            that their scores are equal.
         top_k: maximum number of documents per query.
 
     Returns:
         For every query the indices of its documents and their scores, best first.
     """
     pairs = [(query, index.documents[row].full_text) for query, found in zip(queries, rows, strict=True) for row in found.tolist()]
-    scores = np.asarray(reranker.scores_of(pairs) if pairs else [], "float32")
+    distinct = dict(zip(dict.fromkeys(pairs), itertools.count(), strict=False))
+    scores = np.asarray(reranker.scores_of([*distinct]) if pairs else [], "float32")
+    scores = scores[np.array([distinct[pair] for pair in pairs], "int64")]
     result = []
     for found, own in zip(rows, np.split(scores, np.cumsum([len(found) for found in rows])[:-1]), strict=True):
         order = np.lexsort((-index.documents.ranks[found].astype("int64"), -own))[:top_k]

@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.retrieval.max_sim import max_sim, stored_vectors
 from keras_bert_rebuild.files.finite import all_finite
+from keras_bert_rebuild.search.dense_storage import longest, rounding
 
 
 class TokenStorage:
@@ -27,7 +28,7 @@ class TokenStorage:
     DTYPES = ("float16", "int8", "float32")
     RESCORING: ClassVar[dict[str, tuple[str, ...]]] = {}
     BLOCK = 1024  # documents per block: 16 MB of 60 vectors of 128 float16 numbers each
-    EXACT = True
+    EXACT = False  # the last bits of matrix products depend on the shapes of the matrices
     rescored = 1
 
     def __init__(self, width, dtype, rescoring):
@@ -50,17 +51,22 @@ class TokenStorage:
         return {"starts": starts, "vectors": stored} | ({} if scales is None else {"scales": scales})
 
     def check(self, block):
-        """Refuse arrays that do not assign the vectors of a block to its documents.
+        """The norm of the longest vector of a block.
 
         Raises:
-            ValueError: the arrays are invalid.
+            ValueError: the arrays do not assign its vectors to its documents, or a number is NaN or infinite.
         """
         starts, count = block["starts"], len(block["vectors"])
         ascends = starts[0] == 0 and starts[-1] == count and (np.diff(starts) >= 0).all()
-        if not ascends or (self.dtype == "int8" and len(block["scales"]) != count):
-            raise ValueError(
-                "expected ascending starts of documents in the vectors of a block; the index was changed: build it again."
-            )
+        block.check(ascends and (self.dtype != "int8" or len(block["scales"]) == count), "ascending starts of documents")
+        norm = longest(block["vectors"], self._scales(block))
+        block.check(norm < np.inf, "finite numbers")
+        return norm
+
+    def margins(self, queries, norm):
+        """How much scores of equal documents may differ, `(queries,)`: see `DenseStorage.margins`."""
+        norms = [np.linalg.norm(query.astype("float64"), axis=1).sum() for query in queries]
+        return np.array([rounding(self.width + len(query)) * each * norm for query, each in zip(queries, norms, strict=True)])
 
     def queries(self, vectors):
         """The vectors of queries in the form for `score`: float32, each `(tokens, width)`."""
@@ -79,8 +85,8 @@ class TokenStorage:
         return np.stack([max_sim(query, vectors, block["starts"], self._scales(block)) for query in queries])
 
     def rescore(self, block, query, rows):
-        """The scores of some documents of a block for one query: float32, `(rows,)`."""
-        return max_sim(query, block["vectors"], block["starts"], self._scales(block), rows)
+        """The scores of some documents of a block for one query, computed in float64 and rounded to float32: `(rows,)`."""
+        return max_sim(query, block["vectors"], block["starts"], self._scales(block), rows, dtype="float64")
 
     def decode(self, block):
         """The vectors of all documents of a block: a list of arrays, float32, `(tokens, width)`."""

@@ -26,10 +26,10 @@ FOLDERS = {
     "convert": (["model", "--to", "huggingface"], "model", ""),
     "export": (["model", "--format", "onnx"], "model", ""),
     "demo": (["--corpus", "corpus"], "corpus", ""),
+    "index": (["corpus.txt", "--model", "model"], "model", ""),
 }
 RUNS = {
     "prepare": (["corpus", "--vocab", "vocab.txt"], "corpus", ""),
-    "index": (["corpus.txt", "--model", "model"], "model", ""),
     "pretrain": (["tokens"], "tokens", ""),
     "distill": (["model", "tokens"], "tokens", ""),
     "finetune": (["classification", "--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl"], "model", ""),
@@ -207,6 +207,21 @@ def test_an_output_is_neither_an_input_folder_nor_inside_of_one(verb, capsys, tm
     (tmp_path / "door").symlink_to(given)
     for output in (given, tmp_path / "door", given / "inside", tmp_path / "door" / "inside", given / ".." / given.name):
         refused(verb, capsys, tmp_path, output, *(["--overwrite"] if verb in FOLDERS else []))
+
+
+@pytest.mark.parametrize("verb", FOLDERS | RUNS)
+@pytest.mark.parametrize("given", [0, -1])
+def test_an_output_is_no_folder_around_an_input(verb, given, capsys, tmp_path):
+    arguments = list(VERBS[verb][0])
+    # The vocabulary of tokens may be in their folder, where a copy of it, byte for byte, belongs.
+    at = [i for i, argument in enumerate(arguments) if argument != "vocab.txt" and (tmp_path / argument).exists()][given]
+    (tmp_path / "around").mkdir()
+    (tmp_path / arguments[at]).rename(tmp_path / "around" / arguments[at])
+    arguments[at] = f"around/{arguments[at]}"
+    for overwrite in [(), ("--overwrite",)] if verb in FOLDERS else [()]:
+        said = refused(verb, capsys, tmp_path, "around", *overwrite, given=arguments)
+        assert f"the output must not contain the input; {arguments[at]} is inside around." in said
+    assert "the output must not contain the input" in refused(verb, capsys, tmp_path, "around/..", given=arguments)
 
 
 def test_a_folder_with_the_input_in_it_is_not_replaced(capsys, tmp_path):

@@ -1,6 +1,7 @@
-"""An index that is made in a separate process, which kills itself: `python killed_index.py CORPUS FOLDER DTYPE RESCORING CALL`.
+"""An index that is made in a separate process, which kills itself.
 
-It kills itself instead of the CALL-th call of `os.fsync`; 0 is never.
+`python killed_index.py CORPUS FOLDER DTYPE RESCORING CALL [overwrite]` kills itself instead of the CALL-th call of `os.fsync`; 0 is
+never.
 """
 
 import os
@@ -25,6 +26,6 @@ def die_at(call):
 
 
 if __name__ == "__main__":
-    corpus, folder, dtype, rescoring, call = sys.argv[1:]
+    corpus, folder, dtype, rescoring, call, *more = sys.argv[1:]
     die_at(int(call))
-    Index.build(corpus, folder, WholeNumbers(), dtype=dtype, rescoring=rescoring, block=7, model="m")
+    Index.build(corpus, folder, WholeNumbers(), dtype=dtype, rescoring=rescoring, block=7, model="m", overwrite="overwrite" in more)

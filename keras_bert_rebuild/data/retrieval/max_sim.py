@@ -52,6 +52,7 @@ def max_sim(
     starts: npt.ArrayLike,
     scales: npt.NDArray[np.float32] | None = None,
     documents: npt.ArrayLike | None = None,
+    dtype: str = "float32",
 ) -> npt.NDArray[np.float32]:
     """The MaxSim score of documents: for every query token its best match among the document's tokens, summed.
 
@@ -65,6 +66,7 @@ def max_sim(
         starts: the first row of each document, and last the number of rows, `(documents + 1,)`.
         scales: factors of the rows, from `stored_vectors`; None for 1.
         documents: indices of the documents to score, such as the candidates of a search; None for all.
+        dtype: dtype of products and sums, "float32" or "float64"; in float32 their last bits depend on the other documents.
 
     Returns:
         A score per document, in the given order; −inf for a document without tokens.
@@ -79,7 +81,7 @@ def max_sim(
     >>> max_sim([[1.0, 0.0], [0.0, 1.0]], np.array([[1.0, 0.0], [0.5, 0.75], [0.0, 1.0]]), [0, 2, 3]).tolist()
     [1.75, 1.0]
     """
-    query, starts = np.asarray(query, "float32"), np.asarray(starts, "int64")
+    query, starts = np.asarray(query, dtype), np.asarray(starts, "int64")
     if query.ndim != 2 or query.shape[1] != vectors.shape[1]:
         raise ValueError(
             f"the vectors of the query must be (tokens, {vectors.shape[1]}), like those of the documents; got {query.shape}."
@@ -92,7 +94,7 @@ def max_sim(
     order = order[sizes[order] > 0]
     for block in _blocks(order, sizes):
         rows = _rows(starts[chosen[block]], sizes[block])
-        similarities = query @ vectors[rows].astype("float32", copy=False).T
+        similarities = query @ vectors[rows].astype(dtype, copy=False).T
         if scales is not None:
             similarities *= scales[rows]
         firsts = np.cumsum(sizes[block]) - sizes[block]

@@ -1,0 +1,127 @@
+"""Equal documents have equal scores and come in descending order of their ids, whatever block they are in and however many."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+from helpers.small_search import random_of
+
+from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.search.index import Index
+
+COUNT = 3000
+WIDTH = 96
+# Three texts, thousands of times, in an order that is not that of the ids.
+CORPUS = [Document(f"d{name:05d}", "", f"text {name % 3}") for name in np.random.default_rng(3).permutation(COUNT)]
+QUERIES = ["a", "b", "c", "d"]
+
+
+class Numbers:
+    """Vectors of numbers whose products are rounded, so that the order of a sum matters."""
+
+    width = WIDTH
+    vectors = "dense"
+
+    def vector(self, text):
+        return random_of(text).normal(size=WIDTH).astype("float32")
+
+    def queries(self, texts):
+        return map(self.vector, texts)
+
+    documents = queries
+
+    def description(self):
+        return {}
+
+
+class Tokens(Numbers):
+    vectors = "tokens"
+
+    def vector(self, text):
+        return random_of(text).normal(size=(2 + len(text) % 2, WIDTH)).astype("float32")
+
+
+class Weights(Numbers):
+    vectors = "sparse"
+
+    def vector(self, text):
+        return np.arange(WIDTH, dtype="int32"), random_of(text).uniform(0.1, 1, WIDTH).astype("float32")
+
+
+def promised(index, query, top_k):
+    """Ids from the exact scores of one document of each text."""
+    rows = {document.text: index.documents.row(document.id) for document in CORPUS[:20]}
+    (scores,) = index.scores([index.retriever.vector(query)], [list(rows.values())])
+    score = dict(zip(rows, scores, strict=True))
+    return sorted((document.id for document in CORPUS), key=lambda name: (score[f"text {int(name[1:]) % 3}"], name))[::-1][:top_k]
+
+
+STORAGES = [
+    *((Numbers, dtype, rescoring) for dtype in ("int8", "binary") for rescoring in ("none", "float32")),
+    *((Numbers, dtype, None) for dtype in ("float32", "float16")),
+    *((Tokens, dtype, None) for dtype in ("float32", "float16", "int8")),
+    *((Weights, dtype, None) for dtype in ("float32", "float16")),
+]
+
+
+@pytest.mark.parametrize(("kind", "dtype", "rescoring"), STORAGES)
+@pytest.mark.parametrize("block", [1024, 997])
+def test_thousands_of_equal_documents_come_by_descending_id(tmp_path, kind, dtype, rescoring, block):
+    index = Index.build(CORPUS, tmp_path / "index", kind(), dtype=dtype, rescoring=rescoring, block=block)
+    for top_k in (1, 7, 100, 1500):
+        for queries in (QUERIES, QUERIES[:1]):
+            for query, hits in zip(queries, index.search(queries, top_k), strict=True):
+                names = [hit.id for hit in hits]
+                if index.rescoring == "none" and dtype != "binary":
+                    assert names == promised(index, query, top_k)
+                for text in range(3):  # the others choose candidates by fewer bits, but never some of equal documents by chance
+                    found = [name for name in names if int(name[1:]) % 3 == text]
+                    assert found == [f"d{name:05d}" for name in reversed(range(text, COUNT, 3))][: len(found)]
+
+
+class IndexFlatIP:
+    """faiss's, with sums whose rounding depends on where a vector is."""
+
+    def __init__(self, width):
+        self.vectors = np.zeros((0, width), "float32")
+
+    def add(self, vectors):
+        self.vectors = np.concatenate([self.vectors, vectors])
+
+    def search(self, queries, count):
+        scores = np.concatenate([queries @ part.T for part in np.array_split(self.vectors, 7)], axis=1)
+        rows = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(scores, rows, 1), rows
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_another_engine_and_later_stages_keep_the_order(tmp_path, monkeypatch, dtype):
+    monkeypatch.setitem(sys.modules, "faiss", types.SimpleNamespace(IndexFlatIP=IndexFlatIP))
+    index = Index.build(CORPUS, tmp_path / "index", Numbers(), dtype=dtype, block=700)
+    tokens = Index.build(CORPUS[::-1], tmp_path / "tokens", Tokens(), block=311)
+    expected = index.search(QUERIES, 50)
+    assert index.search(QUERIES, 50, engine="faiss") == expected
+    for query, hits in zip(QUERIES, tokens.search(QUERIES, 20, candidates=index, depth=50), strict=True):
+        names = {hit.id for hit in expected[QUERIES.index(query)]}
+        assert [hit.id for hit in hits] == [name for name in promised(tokens, query, COUNT) if name in names][:20]
+    for query, hits in zip(QUERIES, index.search(QUERIES, 20, fuse=[tokens], depth=50), strict=True):
+        gains = {}
+        for ranking in (promised(index, query, 50), promised(tokens, query, 50)):
+            for rank, name in enumerate(ranking, 1):
+                gains[name] = gains.get(name, 0) + 1 / (60 + rank)
+        assert [hit.id for hit in hits] == sorted(gains, key=lambda name: (np.float32(gains[name]), name))[::-1][:20]
+
+
+def test_equal_pairs_are_scored_once_by_a_reranker(tmp_path):
+    class Noisy:
+        """A reranker whose last bits depend on the batch."""
+
+        def scores_of(self, pairs):
+            self.pairs = pairs
+            return [len(text) + number * 1e-6 for number, (_, text) in enumerate(pairs)]
+
+    index, reranker = Index.build(CORPUS, tmp_path / "index", Numbers()), Noisy()
+    for found, hits in zip(index.search(["a"], 90), index.search(["a"], 90, reranker=reranker, depth=90), strict=True):
+        assert [hit.id for hit in hits] == [hit.id for hit in found]
+    assert reranker.pairs == [("a", CORPUS[index.documents.row(found[0].id)].text)]
