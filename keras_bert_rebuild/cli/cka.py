@@ -47,7 +47,7 @@ def _similarity(args):
     from keras_bert_rebuild.pretrained import from_pretrained
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
-    rows = read_examples(args.texts, "classification", format="txt", labelled=False)
+    rows = [row for row in read_examples(args.texts, "classification", format="txt", labelled=False) if row.text.strip()]
     texts = [example.text for example in sampled(rows, args.limit, args.seed)]
     begin("loading", args.model)
     others = {}

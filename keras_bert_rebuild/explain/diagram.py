@@ -1,12 +1,12 @@
 """Boxes and arrows, written as SVG, or drawn by matplotlib for other formats."""
 
-import html
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.kinds import PICTURE
+from keras_bert_rebuild.files.markup import Element, svg_picture
 from keras_bert_rebuild.files.output import check_file
 
 # Kind of a box to its fill and edge colours.
@@ -75,16 +75,12 @@ class Diagram:
 
     def to_svg(self) -> str:
         """The text of an SVG file."""
-        shapes = "\n".join(_WRITERS[type(part)](part) for part in self.parts)
-        arrow = (
-            f'<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            f'<path d="M0.5 1 L7 4 L0.5 7" fill="none" stroke="{SOFT}" stroke-width="1.2"/></marker></defs>'
-        )
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" '
-            f'height="{self.height:g}" role="img" font-family="{FONT}">\n<title>{html.escape(self.label)}</title>\n{arrow}\n'
-            f'<rect width="100%" height="100%" fill="#fcfbf8"/>\n{shapes}\n</svg>\n'
-        )
+        head = Element("path", d="M0.5 1 L7 4 L0.5 7", fill="none", stroke=SOFT, stroke_width=1.2)
+        size = {"viewBox": "0 0 8 8", "refX": 7, "refY": 4, "markerWidth": 7, "markerHeight": 7}
+        arrow = Element("defs", Element("marker", head, id="arrow", **size, orient="auto"))
+        paper = Element("rect", width="100%", height="100%", fill="#fcfbf8")
+        shapes = (shape for part in self.parts for shape in _WRITERS[type(part)](part))
+        return svg_picture(self.width, self.height, self.label, arrow, paper, *shapes, font_family=FONT)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the file atomically.
@@ -118,29 +114,28 @@ class Diagram:
 
 def _box(box):
     fill, edge = COLOURS[box.kind]
-    text = f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}" rx="7" fill="{fill}" stroke="{edge}"/>'
+    size = {"x": f"{box.x:g}", "y": f"{box.y:g}", "width": f"{box.width:g}", "height": f"{box.height:g}"}
+    yield Element("rect", **size, rx=7, fill=fill, stroke=edge)
     middle = box.y + box.height / 2 + (-3 if box.detail else 5)
     if box.title:
-        text += _text(box.centre, middle, box.title, 14, INK, "middle")
+        yield _text(box.centre, middle, box.title, 14, INK, "middle")
     if box.detail:
-        text += _text(box.centre, middle + 17, box.detail, 11.5, SOFT, "middle")
-    return text
+        yield _text(box.centre, middle + 17, box.detail, 11.5, SOFT, "middle")
 
 
 def _line(line):
     points = " ".join(f"{x:g},{y:g}" for x, y in line.points)
-    style = f'fill="none" stroke="{SOFT}" stroke-width="1.2" stroke-linejoin="round" marker-end="url(#arrow)"'
-    return f'<polyline points="{points}" {style}/>'
+    style = {"fill": "none", "stroke": SOFT, "stroke_width": 1.2, "stroke_linejoin": "round", "marker_end": "url(#arrow)"}
+    yield Element("polyline", points=points, **style)
 
 
 def _words(words):
-    return _text(
-        words.x, words.y, words.text, 19 if words.large else 12, INK if words.large else SOFT, "end" if words.end else "start"
-    )
+    size, colour = (19, INK) if words.large else (12, SOFT)
+    yield _text(words.x, words.y, words.text, size, colour, "end" if words.end else "start")
 
 
 def _text(x, y, text, size, colour, anchor):
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" fill="{colour}" text-anchor="{anchor}">{html.escape(text)}</text>'
+    return Element("text", text, x=f"{x:g}", y=f"{y:g}", font_size=f"{size:g}", fill=colour, text_anchor=anchor)
 
 
 _WRITERS = {Box: _box, Line: _line, Words: _words}

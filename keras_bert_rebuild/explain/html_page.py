@@ -1,11 +1,11 @@
 """An HTML page that a notebook shows and `save` writes."""
 
-import html
 import os
 from pathlib import Path
 
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
+from keras_bert_rebuild.files.markup import Element, Verbatim
 from keras_bert_rebuild.files.output import check_file
 
 
@@ -43,10 +43,8 @@ class HtmlPage:
     def _repr_html_(self) -> str:
         # In a frame with its own origin: styles and scripts of page and notebook stay separate.
         sandbox = "allow-scripts" if self.scripts else ""
-        return (
-            f'<iframe title="{self.title}" sandbox="{sandbox}" style="width:100%;height:{self.height}px;border:0" '
-            f'srcdoc="{html.escape(self.html)}"></iframe>'
-        )
+        style = f"width:100%;height:{self.height}px;border:0"
+        return str(Element("iframe", title=self.title, sandbox=sandbox, style=style, srcdoc=Verbatim(self.html)))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.html):,} characters; save(path) writes it>"

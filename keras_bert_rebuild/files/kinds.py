@@ -65,7 +65,7 @@ def _is_adapters(path):
 
 
 # Columns of answers that training examples do not have, except for scores.
-_OF_ANSWERS = {"probability", "probabilities", "score", "entities", "choice"}
+_OF_ANSWERS = {"probability", "probabilities", "score", "entities", "choice", "texts"}
 
 
 def _is_answers(path):
@@ -74,7 +74,8 @@ def _is_answers(path):
     if not head:
         return True
     if path.suffix.lower() in (".tsv", ".csv"):
-        return not _OF_ANSWERS.isdisjoint(line.split("\t" if path.suffix.lower() == ".tsv" else ","))
+        names = line.split("\t" if path.suffix.lower() == ".tsv" else ",")
+        return "labels:json" in names or not _OF_ANSWERS.isdisjoint(name.removesuffix(":json") for name in names)
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):  # answers by id are one long line, of which only the start was read

@@ -8,9 +8,6 @@ import html
 import re
 import unicodedata
 
-# A number in a cell is not a formula, whatever its sign.
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 # What Markdown would interpret: links, code, emphasis, the edge of a cell; an underscore within a word is text.
 _MARKDOWN = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
 _LONGEST = 1000
@@ -45,19 +42,9 @@ def printable_lines(text):
     )
 
 
-def in_xml(text):
-    """A text for an element or a quoted attribute of HTML, XML or SVG."""
-    return html.escape(printable(text))
-
-
 def in_markdown(text):
     """A text for a line or cell of Markdown, escaped so that it contains no tags, links or formatting."""
     return html.escape(_MARKDOWN.sub(r"\\\g<0>", printable(text)), quote=False)
-
-
-def in_csv(text):
-    """A text for a CSV cell that a spreadsheet may open: what would be a formula is prefixed with an apostrophe, except numbers."""
-    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.match(text) else text
 
 
 def _prints(char):

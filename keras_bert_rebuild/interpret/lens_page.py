@@ -1,9 +1,11 @@
 """The logit lens as one HTML file."""
 
-from keras_bert_rebuild.interpret.lens_record import LogitLens
-from keras_bert_rebuild.interpret.one_file_page import one_file_page
+from importlib import resources
 
-BODY = """<header class="top">
+from keras_bert_rebuild.files.markup import Verbatim, html_page
+from keras_bert_rebuild.interpret.lens_record import LogitLens
+
+BODY = Verbatim("""<header class="top">
   <div>
     <h1>What would it say here</h1>
     <p class="subtitle" id="text"></p>
@@ -22,7 +24,7 @@ BODY = """<header class="top">
   </div>
   <section class="side" id="side" aria-live="polite" aria-label="The chosen cell"></section>
 </div>
-</main>"""
+</main>""")
 
 
 def lens_page(lens: LogitLens, *, name: str = "") -> str:
@@ -37,5 +39,11 @@ def lens_page(lens: LogitLens, *, name: str = "") -> str:
     Returns:
         The text of an HTML file.
     """
+    style = "\n" + _part("base.css", "explain") + _part("page.css") + _part("lens.css")
+    script = "\n(() => {\n'use strict';\n" + _part("page.js") + _part("lens.js") + "})();\n"
     text = " ".join(word for word in lens.words if word)
-    return one_file_page("What would it say here", BODY, "lens", {"name": name, "text": text, **lens.to_json()})
+    return html_page("What would it say here", style, BODY, script=script, data={"name": name, "text": text, **lens.to_json()})
+
+
+def _part(name, package="interpret"):
+    return (resources.files(f"keras_bert_rebuild.{package}") / "page" / name).read_text(encoding="utf-8")

@@ -1,15 +1,19 @@
 """The curve of a run: as a table on disk, as TensorBoard events, and drawn as one SVG file."""
 
 import csv
-import html
 import importlib.util
 import io
 import math
 import time
 from pathlib import Path
 
+from keras_bert_rebuild.data.labelled.tables import read_cells
+from keras_bert_rebuild.data.text_files import location
 from keras_bert_rebuild.files.durable import naming_full_disk, write_text
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.markup import Element, svg_picture
+
+# The largest float32: no number of a run is larger, and what is drawn must not overflow.
+LARGEST = 3.5e38
 
 
 class MetricsTable:
@@ -21,12 +25,12 @@ class MetricsTable:
         step: rows after this step are removed, since the run resumes here and writes them again.
 
     Raises:
-        ValueError: the columns of an existing file differ.
+        ValueError: an existing file has other columns, is not csv, or a step is not a whole number.
     """
 
     def __init__(self, path, columns, step=0):
         self.path, self.columns = Path(path), tuple(columns)
-        earlier = [row for row in self._read() if int(row[0]) <= step]
+        earlier = [row for line, row in self._read() if _step(row[0], self.path, line) <= step]
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.columns, *earlier])
         write_text(self.path, text.getvalue(), claimed=True)
@@ -44,12 +48,35 @@ class MetricsTable:
     def _read(self):
         if not self.path.is_file():
             return []
-        with self.path.open(newline="", encoding="utf-8") as file:
-            header, *rows = [*csv.reader(file)] or [self.columns]
+        header, rows = _read_rows(self.path)
+        if not header:
+            return []
         if tuple(header) != self.columns:
             raise ValueError(f"expected the columns {', '.join(self.columns)}; {self.path} has {', '.join(header)}.")
         # A killed process may have left an incomplete row.
-        return [row for row in rows if len(row) == len(self.columns)]
+        return [(line, row) for line, row in rows if len(row) == len(self.columns)]
+
+
+def _read_rows(path):
+    """The names of columns in a .csv file, and its rows as `(line, cells)`; both empty for an empty file."""
+    rows = read_cells(path, ",") if path.stat().st_size else []
+    return (rows[0][1], rows[1:]) if rows else ([], [])
+
+
+def _step(text, path, line):
+    value = _number("step", text, path, line)
+    if not value.is_integer():
+        raise ValueError(f"{location(path, line)}: step must be a whole number; got {text!r:.60}.")
+    return int(value)
+
+
+def _number(name, text, path, line):
+    """A number of a run; NaN for an empty text and for what no run can have measured."""
+    try:
+        value = float(text) if text else math.nan
+    except ValueError:
+        raise ValueError(f"{location(path, line)}: {name} must be a number; got {text!r:.60}.") from None
+    return value if abs(value) <= LARGEST else math.nan
 
 
 def _shown(value):
@@ -108,7 +135,7 @@ STYLE = """
 svg { background: #fcfbf8; font-family: ui-sans-serif, system-ui, sans-serif; font-size: 11px; color-scheme: light dark; }
 text { fill: #6f6b63; } .title { fill: #22211f; font-size: 14px; }
 .grid { stroke: #e7e3da; } path { fill: none; stroke-width: 1.75; stroke-linejoin: round; } circle { stroke: none; }
-path.a { stroke: #3d7fd0; } path.b { stroke: #bb7a18; } path.c { stroke: #6f6b63; }
+path.grid { stroke-width: 1; } path.a { stroke: #3d7fd0; } path.b { stroke: #bb7a18; } path.c { stroke: #6f6b63; }
 circle.a, text.a { fill: #3d7fd0; } circle.b, text.b { fill: #bb7a18; } circle.c { fill: #6f6b63; }
 @media (prefers-color-scheme: dark) {
 svg { background: #16171a; } text { fill: #a19d94; } .title { fill: #e8e6e1; } .grid { stroke: #303136; }
@@ -131,24 +158,19 @@ def read_curves(folder):
     path = path / "metrics.csv" if path.is_dir() else path
     if not path.is_file():
         raise ValueError(f"expected the metrics.csv of a run; {path} does not exist.")
-    with path.open(newline="", encoding="utf-8") as file:
-        header, *rows = [*csv.reader(file)] or [[]]
+    header, rows = _read_rows(path)
     if "step" not in header or not rows:
         raise ValueError(f"{path} must have a column step and rows; it has the columns {', '.join(header) or 'none'}.")
     curves = {name: [] for name in header}
-    for number, row in enumerate(rows, 2):
+    for line, row in rows:
         if len(row) < len(header):  # a killed process may have left an incomplete row
             continue
-        values = dict(zip(header, row, strict=False))
-        for name, text in values.items():
-            try:
-                value = float(text) if text else math.nan
-            except ValueError:
-                if name != "phase":
-                    raise ValueError(f"{path}, line {number}: {name} must be a number; got {text!r}.") from None
-                continue
-            if is_number(value):
-                curves[name].append((float(values["step"]), value))
+        texts = dict(zip(header, row, strict=False))
+        step = _step(texts["step"], path, line)
+        for name, text in texts.items():
+            # A phase has a name.
+            if name != "phase" and not math.isnan(value := _number(name, text, path, line)):
+                curves[name].append((step, value))
     return curves
 
 
@@ -163,17 +185,13 @@ def draw_curves(curves, title="", levels=None):
     charts = [(name, lines) for name, lines in (*CHARTS, *_of_probes(curves)) if any(curves.get(column) for column, _, _ in lines)]
     rows = math.ceil(len(charts) / COLUMNS)
     width, height = COLUMNS * WIDTH, rows * HEIGHT + 40
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style>",
-        f'<text class="title" x="{LEFT}" y="30">{html.escape(title)}</text>',
-    ]
+    parts = [Element("text", title, class_="title", x=LEFT, y=30)]
     for i, (name, lines) in enumerate(charts):
-        parts.append(f'<g transform="translate({i % COLUMNS * WIDTH} {40 + i // COLUMNS * HEIGHT})">')
         drawn = [(curves[column], word, kind) for column, word, kind in lines if curves.get(column)]
-        parts += _chart(name, drawn, (levels or {}).get(lines[0][0], {}))
-        parts.append("</g>")
-    return "\n".join([*parts, "</svg>", ""])
+        shapes = [part for shape in _chart(name, drawn, (levels or {}).get(lines[0][0], {})) for part in ("\n", shape)]
+        corner = f"translate({i % COLUMNS * WIDTH} {40 + i // COLUMNS * HEIGHT})"
+        parts.append(Element("g", *shapes, "\n", transform=corner))
+    return svg_picture(width, height, title, *parts, style=STYLE)
 
 
 def _of_probes(curves):
@@ -193,32 +211,33 @@ def _chart(name, lines, levels):
     across = (WIDTH - LEFT - RIGHT) / ((last - first) or 1)
     up = (HEIGHT - TOP - BOTTOM) / (high - low)
     point_at = lambda x, y: (LEFT + (x - first) * across, HEIGHT - BOTTOM - (y - low) * up)  # noqa: E731
-    yield f'<text class="title" x="{LEFT}" y="22">{name}</text>'
+    yield Element("text", name, class_="title", x=LEFT, y=22)
     for tick in ticks:
         y = point_at(first, tick)[1]
-        yield f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke-width="1"/>'
-        yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:,.6g}</text>'
+        yield Element("path", class_="grid", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}")
+        yield Element("text", f"{tick:,.6g}", x=LEFT - 8, y=f"{y + 4:.1f}", text_anchor="end")
     for x, anchor in ((first, "start"), (last, "end")):
-        yield f'<text x="{point_at(x, low)[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="{anchor}">{x:,.0f}</text>'
-    yield f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">step</text>'
+        yield Element("text", f"{x:,.0f}", x=f"{point_at(x, low)[0]:.1f}", y=HEIGHT - BOTTOM + 18, text_anchor=anchor)
+    yield Element("text", "step", x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - BOTTOM + 18, text_anchor="middle")
     for word, level in levels.items():
         x, y = point_at(first, level)
-        yield f'<path class="c" stroke-dasharray="4 4" d="M{x} {y:.1f}H{WIDTH - RIGHT}"/>'
-        yield f'<text x="{WIDTH - RIGHT}" y="{y - 4:.1f}" text-anchor="end">{html.escape(word)}</text>'
+        yield Element("path", class_="c", stroke_dasharray="4 4", d=f"M{x} {y:.1f}H{WIDTH - RIGHT}")
+        yield Element("text", word, x=WIDTH - RIGHT, y=f"{y - 4:.1f}", text_anchor="end")
     at = WIDTH - RIGHT
     for line, word, kind in reversed(lines):
-        path = "L".join("{:.1f} {:.1f}".format(*point_at(*point)) for point in line)
-        yield f'<path class="{kind}" d="M{path}"/>'
+        points = [point_at(*point) for point in line]
+        yield Element("path", class_=kind, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points))
         if len(line) <= 40:
-            for point in line:
-                yield '<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>'.format(kind, *point_at(*point))
-        yield f'<text class="{kind}" x="{at}" y="22" text-anchor="end">{word}</text>'
+            for x, y in points:
+                yield Element("circle", class_=kind, cx=f"{x:.1f}", cy=f"{y:.1f}", r=2.2)
+        yield Element("text", word, class_=kind, x=at, y=22, text_anchor="end")
         at -= 7 * len(word) + 14
 
 
 def _ticks(low, high):
     """Round numbers from below the lowest value to above the highest."""
-    spread = (high - low) or abs(high) or 1.0
+    # At least what floats can tell apart, and divide by.
+    spread = max(high - low, 1e-9 * abs(high)) if max(abs(low), abs(high)) > 1e-30 else 1.0
     power = 10 ** math.floor(math.log10(spread / 4))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= spread / 4)
     begin, end = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -1,6 +1,7 @@
-"""The pages of `keras-bert why` and `keras-bert lens` in a real browser: tox -e browser."""
+"""Pages of `keras-bert why` and `keras-bert lens`, and all pages with hostile texts, in a real browser: tox -e browser."""
 
 import pytest
+from helpers.hostile_pages import RUN, hostile_pages
 from helpers.small_tasks import TOKENIZER, small_encoder, small_task
 
 from keras_bert_rebuild import TextClassifier
@@ -40,3 +41,33 @@ def test_a_page_fits_its_screen_and_axe_finds_nothing(browser, folder, name, wid
         assert browser.violations() == []
         browser.picture(f"{name}-{width}-{scheme}")
         browser.check_quiet()
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    for name, text in hostile_pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+        # What a fault of the writer would do.
+        for end in ("</svg>", "</body>"):
+            if text.rstrip().endswith(end) or f"{end}\n</html>" in text:
+                before, _, after = text.rpartition(end)
+                (folder / f"faulty-{name}").write_text(f"{before}<script>{RUN}</script>{end}{after}", encoding="utf-8")
+    return folder
+
+
+PAGES = ("curves.svg", "confusion.svg", "probing.svg", "similarity.svg", "diagram.svg")
+PAGES += ("attribution.html", "lens.html", "attention.html")
+
+
+@pytest.mark.parametrize("name", [*PAGES, "frame.html"])
+def test_no_text_is_run(browser, hostile, name):
+    (browser.open if name in ("lens.html", "attention.html") else browser.load)(hostile / name)
+    assert browser.js("return document.documentElement.dataset.executed ?? null") is None
+    browser.check_quiet()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_policy_stops_a_script_that_is_not_the_page_s_own(browser, hostile, name):
+    browser.load(hostile / f"faulty-{name}")
+    assert browser.js("return document.documentElement.getAttribute('data-executed')") is None

@@ -37,7 +37,7 @@ def test_texts_get_labels_with_probabilities(models, capsys, tmp_path):
     (tmp_path / "out").mkdir()
     predicted(capsys, models / "classifier", "--input", tmp_path / "in.txt", "--output", tmp_path / "out" / "a.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out" / "a.jsonl").read_text().splitlines()]
-    assert [row["text"] for row in rows] == ["the cat", "the dog sat"]
+    assert [row["text"] for row in rows] == ["the cat", "", "the dog sat"]
     for row in rows:
         assert row["probability"] == max(row["probabilities"].values()) == row["probabilities"][row["label"]]
     assert os.listdir(tmp_path / "out") == ["a.jsonl"]

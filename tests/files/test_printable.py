@@ -1,10 +1,8 @@
 """Untrusted names are shown, and have no effect."""
 
-import xml.etree.ElementTree
-
 import pytest
 
-from keras_bert_rebuild.files.printable import in_csv, in_markdown, in_xml, printable, printable_lines
+from keras_bert_rebuild.files.printable import in_markdown, printable, printable_lines
 
 EVIL = (
     "a\nEverything has a place.",
@@ -29,19 +27,11 @@ def test_shown_text_stays_on_its_line_and_moves_no_cursor(text):
 
 @pytest.mark.parametrize("text", ["bert.encoder.layer.0/kernel:0", "안녕하세요", "a b", "Zoë", "🙂", "क्‍ष", "a\u00a0b", "…"])
 def test_names_of_any_script_are_shown_as_they_are(text):
-    assert printable(text) == in_csv(text) == text
+    assert printable(text) == text
 
 
 def test_a_long_name_is_cut():
     assert len(printable("x" * 10**6)) == 1001
-
-
-@pytest.mark.parametrize("text", [*EVIL, "<script>alert(1)</script>", '"onload="x', "a & b", "]]>"])
-def test_markup_is_shown_as_text(text):
-    page = f'<svg a="{in_xml(text)}"><title>{in_xml(text)}</title></svg>'
-    found = xml.etree.ElementTree.fromstring(page)
-    assert list(found) == [found[0]]
-    assert found[0].text == found.get("a") == printable(text)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +48,3 @@ def test_markup_is_shown_as_text(text):
 )
 def test_markdown_is_shown_as_text(text, shown):
     assert in_markdown(text) == shown
-
-
-@pytest.mark.parametrize("text", ['=HYPERLINK("http://a")', "+1+1", "-1+1|cmd", "@SUM(1)", "\t=1", "\r=1", "-a", "-", "=1"])
-def test_a_formula_in_a_table_is_a_text(text):
-    assert in_csv(text) == f"'{text}"
-
-
-@pytest.mark.parametrize("text", ["-1", "+1.5", "-1e-05", "-.5", "3", "", "a=b", "-3.25E+10"])
-def test_a_number_in_a_table_is_a_number(text):
-    assert in_csv(text) == text

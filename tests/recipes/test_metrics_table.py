@@ -101,3 +101,32 @@ def test_a_folder_without_a_run_is_reported(tmp_path):
     (tmp_path / "metrics.csv").write_text("step,loss\n1,two\n", encoding="utf-8")
     with pytest.raises(ValueError, match="line 2: loss must be a number; got 'two'"):
         read_curves(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'step,loss\n1,"2\n', "line 2 is not: unexpected end of data"),
+        (b"step,loss\n1,\xff\n", "line 2 is not, at byte 12 of the file"),
+        (b"step,loss\n,2\n", "line 2: step must be a whole number; got ''"),
+        (b"step,loss\n1,2\nx,2\n", "line 3: step must be a number; got 'x'"),
+        (b"step,loss\n1e400,2\n", "line 2: step must be a whole number; got '1e400'"),
+        (b"step,loss\n1.5,2\n", "line 2: step must be a whole number; got '1.5'"),
+    ],
+)
+def test_an_error_in_the_table_has_the_file_and_the_line(tmp_path, content, said):
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(content)
+    for read in (lambda: read_curves(path), lambda: MetricsTable(path, ("step", "loss"), 9)):
+        with pytest.raises(ValueError, match=rf"{re.escape(str(path))}, {re.escape(said)}"):
+            read()
+
+
+def test_numbers_that_no_run_can_have_are_not_drawn(tmp_path):
+    (tmp_path / "metrics.csv").write_text("step,loss\n1,1e308\n2,-1e308\n3,2\n4,5e-324\n", encoding="utf-8")
+    curves = read_curves(tmp_path)
+    assert curves["loss"] == [(3, 2), (4, 5e-324)]
+    for points in (curves["loss"], [(1, 3e38), (2, -3e38)], [(1, 5e-324), (2, 5e-324)], [(1, 1.0), (2, 1.0 + 1e-15)]):
+        picture = draw_curves({"loss": points})
+        assert "nan" not in picture
+        assert "inf" not in picture

@@ -138,7 +138,7 @@ def checked_spans(spans, text, where):
 
 def _question(parts, where):
     context, answers = _text(parts["context"], where, "context"), parts.get("answers")
-    name = where if parts.get("id") is None else str(parts["id"])
+    name = where if parts.get("id") in (None, "") else str(parts["id"])
     if answers is not None:
         answers = checked_answers(answers, context, where)
     return Question(name, _text(parts["question"], where, "question"), context, answers, where=where)
@@ -183,7 +183,7 @@ def _choice(parts, where):
 
 def _group(parts, where):
     negatives, scores = parts.get("negatives"), parts.get("scores")
-    negatives = [] if negatives is None else [negatives] if isinstance(negatives, str) else negatives
+    negatives = [] if negatives in (None, "") else [negatives] if isinstance(negatives, str) else negatives
     if not isinstance(negatives, list) or not all(isinstance(text, str) for text in negatives):
         raise ValueError(f"expected a list of strings as negatives; got {negatives!r:.80} in {where}.")
     if scores is not None:

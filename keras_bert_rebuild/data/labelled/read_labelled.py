@@ -38,13 +38,14 @@ def read_examples(
 ) -> list[Any]:
     """Read a file of examples.
 
-        path: a file in UTF-8, possibly compressed (`.gz` or `.xz`).
+    Args:
         path: a file in UTF-8, also `.gz` or `.xz`.
         kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions", "choices" or "retrieval"; or a
             `Kind` of your own.
         columns: the column of each part of an example in the file, by name, such as `{"text": "utterance", "label": "intent"}`, or
             by number from 1; None for the usual names, or the order text, (second text,) label.
-        header: whether the first row of a table has the names of the columns; None to infer it.
+        header: whether the first row of a table has the names of the columns; None to infer it. The cells of a column whose name
+            ends in `:json`, as `predict` writes it, are JSON values.
         format: "tsv", "csv", "jsonl", "conll", "conllu", "squad", or "txt" for texts without labels; None to infer it from the
             suffix of the file.
         labelled: whether every example must have a target.
@@ -54,6 +55,17 @@ def read_examples(
 
     Raises:
         ValueError: an argument or a row is not as expected; the error names the file and line.
+    """
+    examples, _ = read_examples_and_others(path, kind, columns=columns, header=header, format=format, labelled=labelled)
+    return examples
+
+
+def read_examples_and_others(path, kind, *, columns=None, header=None, format=None, labelled=True):
+    """Read a file of examples, as `read_examples`, and what else the file has about each.
+
+    Returns:
+        `(examples, others)`; `others` has for every example the values of the columns that are not parts of it, by name, and its id
+        as it is in the file. They are empty for CoNLL and SQuAD files.
     """
     if not isinstance(kind, Kind):
         if kind not in KINDS:
@@ -78,10 +90,10 @@ def read_examples(
         raise ValueError(f"header applies only to {', '.join(_TABLES)}; {path} is read as {format}.")
     if format in ("conll", "conllu"):
         _check_format(kind, "tagging", path)
-        return read_words(path, format, named, labelled)
+        return _without_others(read_words(path, format, named, labelled))
     if format == "squad":
         _check_format(kind, "questions", path)
-        return read_squad(path, labelled)
+        return _without_others(read_squad(path, labelled))
     if format == "txt":
         if labelled:
             raise ValueError(f"expected a file with labels; {path} has only lines of text.")
@@ -91,13 +103,18 @@ def read_examples(
     else:
         rows = read_table(path, _TABLES[format], kind, named, header, labelled)
     if not labelled:
-        rows = [({part: value for part, value in parts.items() if part != kind.target or value != ""}, at) for parts, at in rows]
-    examples = [kind.make(parts, where) for parts, where in rows]
+        unknown = lambda part, value: value == "" and part in (kind.target, "label")  # noqa: E731
+        rows = [({part: value for part, value in parts.items() if not unknown(part, value)}, *rest) for parts, *rest in rows]
+    examples = [kind.make(parts, where) for parts, where, _ in rows]
     if labelled and kind.needed:
         for example in examples:
             if example.right() is None:
                 raise ValueError(f"expected {kind.needed}; {example.where} has none.")
-    return examples
+    return examples, [others for _, _, others in rows]
+
+
+def _without_others(examples):
+    return examples, [{} for _ in examples]
 
 
 def _check_format(kind, expected, path):

@@ -1,13 +1,11 @@
 """Examples from the rows of tsv, csv and jsonl files, and from the lines of txt files."""
 
-import csv
-import io
 import json
 import re
 
-from keras_bert_rebuild.data.text_files import location, read_lines, read_text
+from keras_bert_rebuild.data.labelled.tables import column_names, decoded_rows, read_cells
+from keras_bert_rebuild.data.text_files import location, read_lines
 from keras_bert_rebuild.files.json_text import check_depth
-from keras_bert_rebuild.files.limits import limit
 
 # Several columns of a table that form one part of an example, a list.
 _COLUMNS_OF_LISTS = {
@@ -17,8 +15,6 @@ _COLUMNS_OF_LISTS = {
 }
 # Parts that may be given several columns.
 LISTS = tuple(_COLUMNS_OF_LISTS)
-# Longer than any text; the csv module's own limit is 131,072 characters.
-_LONGEST_CELL = limit("cell_characters")
 
 
 def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
@@ -33,29 +29,50 @@ def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
         labelled: whether a column for the target is required.
 
     Returns:
-        A list of `(parts, location)`.
+        A list of `(parts, location, others)`; `others` has the cells of the remaining columns by name, and an id as it is.
 
     Raises:
         ValueError: a row has more or fewer columns than the first, a column does not exist, or there is no example.
     """
-    rows = _tab_rows(path) if delimiter == "\t" else _csv_rows(path, delimiter)
+    rows = read_cells(path, delimiter)
     if not rows:
         raise ValueError(f"expected at least one example; {path} has none.")
     (first_line, first), columns = rows[0], dict(columns or {})
     named = any(not _is_number(name) for names in columns.values() for name in _listed(names))
+    names = column_names(first)
     if header is None:
-        header = named or _names_columns(first, kind)
+        header = named or _names_columns(names, kind)
     where = location(path, first_line)
-    found = _of_header(first, kind, columns, where) if header else _of_width(first, kind, columns, where)
-    _check_needed(found, kind, labelled, f"the columns {', '.join(first)}" if header else f"{len(first)} columns", where)
+    found = _of_header(names, kind, columns, where) if header else _of_width(first, kind, columns, where)
+    _check_needed(found, kind, labelled, f"the columns {', '.join(names)}" if header else f"{len(first)} columns", where)
     for line, cells in rows:
         if len(cells) != len(first):
             raise ValueError(f"expected {len(first)} columns, as in line {first_line}; {location(path, line)} has {len(cells)}.")
-    rows = rows[1:] if header else rows
+    rows = decoded_rows(first, rows[1:], path) if header else rows
     if not rows:
         raise ValueError(f"expected at least one example; {path} has only the names of columns.")
-    take = lambda cells, at: [cells[i] for i in at] if isinstance(at, list) else cells[at]  # noqa: E731
-    return [({part: take(cells, at) for part, at in found.items()}, location(path, line)) for line, cells in rows]
+    used = {index for at in found.values() for index in _listed(at)}
+    others = {name: i for i, name in enumerate(names) if i not in used} if header else {}
+    others |= {"id": found["id"]} if "id" in found else {}
+    read = []
+    for line, cells in rows:
+        where = location(path, line)
+        parts = {part: _list_of_cells(part, cells, at, where) if isinstance(at, list) else cells[at] for part, at in found.items()}
+        read.append((parts, where, {name: cells[i] for name, i in others.items()}))
+    return read
+
+
+def _list_of_cells(part, cells, at, where):
+    """The list in several columns; an empty cell is not a part of it."""
+    values, empty = [], None
+    for i in at:
+        if cells[i] in ("", None):
+            empty = len(values)
+        elif empty is not None and part == "choices":  # the label is the index of a column
+            raise ValueError(f"expected the empty choices after the others; choice {empty} is empty in {where}.")
+        else:
+            values += _listed(cells[i])
+    return values if values or part == "choices" else None
 
 
 def read_json_lines(path, kind, columns=None, labelled=True):
@@ -84,9 +101,12 @@ def read_json_lines(path, kind, columns=None, labelled=True):
         _check_needed(found, kind, labelled, f"the names {', '.join(value)}", where)
         take = lambda at, value=value: [value[name] for name in at] if isinstance(at, (list, tuple)) else value[at]  # noqa: E731
         parts = {part: take(at) for part, at in found.items()}
+        used = {name for at in found.values() for name in _listed(at)}
+        others = {name: other for name, other in value.items() if name not in used}
+        others |= {"id": parts["id"]} if "id" in parts else {}
         if labelled and kind.target and parts[kind.target] is None:
             raise ValueError(f"expected a value for {kind.target}; got null in {where}.")
-        rows.append((parts, where))
+        rows.append((parts, where, others))
     return rows
 
 
@@ -95,39 +115,17 @@ def read_plain_lines(path, kind):
     (part,) = kind.by_width.get(1, ("",))
     if not part:
         raise ValueError(f"expected a file with columns; {path} has lines of text.")
-    return [({part: line}, location(path, number)) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    return [({part: line}, location(path, number), {}) for number, line in enumerate(read_lines(path), 1)]
 
 
-def _tab_rows(path):
-    return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), 1) if line.strip()]
-
-
-def _csv_rows(path, delimiter):
-    limit = csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
-    rows, line = [], 1
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                rows.append((line, cells))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"expected cells quoted as in csv; {location(path, line)} is not: {error}.") from None
-    finally:
-        csv.field_size_limit(limit)
-    return rows
-
-
-def _names_columns(cells, kind):
+def _names_columns(names, kind):
     """Whether the cells of the first row are names of parts of such examples."""
-    names = [cell.strip() for cell in cells]
     named = set(_usual_names(kind, {}, [name.lower() for name in names]))
     named |= {part for part in kind.columns if _list_columns(part, names)}
     return bool(named) and named.issuperset(kind.required)
 
 
-def _of_header(cells, kind, columns, where):
-    names = [cell.strip() for cell in cells]
+def _of_header(names, kind, columns, where):
     lower = [name.lower() for name in names]
     given = {part: [_column_index(name, names, where) for name in _listed(wanted)] for part, wanted in columns.items()}
     taken = {index for indexes in given.values() for index in indexes}

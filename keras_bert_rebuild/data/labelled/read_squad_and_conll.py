@@ -1,6 +1,8 @@
 """Questions in SQuAD's format, and tagged words in CoNLL's columns."""
 
 import json
+import re
+import string
 
 from keras_bert_rebuild.data.labelled.example_kinds import checked_answers
 from keras_bert_rebuild.data.labelled.labelled_examples import Question, TaggedWords
@@ -36,23 +38,27 @@ def read_squad(path, labelled=True):
         raise ValueError(f"expected JSON as in SQuAD; {path} is nested too deeply.") from None
     except ValueError as error:  # an integer with thousands of digits
         raise ValueError(f"expected JSON as in SQuAD; {path} is not: {error}") from None
-    found, seen = [], {}
+    found = []
     for i, article in enumerate(_list(content, "data", path)):
         for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, data[{i}]")):
             where = f"{path}, data[{i}].paragraphs[{j}]"
             context = _string(paragraph, "context", where)
             for k, row in enumerate(_list(paragraph, "qas", where)):
-                question = _read_question(row, context, f"{where}.qas[{k}]", labelled)
-                if question.id in seen:
-                    raise ValueError(
-                        f"expected a unique id for every question; {question.id} occurs in {seen[question.id]}"
-                        f" and in {question.where}."
-                    )
-                seen[question.id] = question.where
-                found.append(question)
+                found.append(_read_question(row, context, f"{where}.qas[{k}]", labelled))
     if not found:
         raise ValueError(f"expected at least one question; {path} has none.")
+    check_unique_ids(found)
     return found
+
+
+def check_unique_ids(questions):
+    """Refuse two questions with one id: answers by id would lose one of them."""
+    seen = {}
+    for question in questions:
+        if question.id in seen:
+            both = f"{seen[question.id]} and in {question.where}"
+            raise ValueError(f"expected a unique id for every question; {question.id} occurs in {both}.")
+        seen[question.id] = question.where
 
 
 def _read_question(row, context, where, labelled):
@@ -86,12 +92,13 @@ def _string(value, name, where):
 # speech. Columns are numbered from 1; -1 is the last.
 COLUMNS = {"conll": {"words": 1, "tags": -1}, "conllu": {"words": 2, "tags": 4}}
 _DOCUMENT = "-DOCSTART-"
+_SPACES = re.compile(f"[{string.whitespace}]+")
 
 
 def read_words(path, format="conll", columns=None, labelled=True):
     """The sentences of a file with one word per line and a blank line between sentences.
 
-    Columns are separated by tabs, or by white space in lines without tabs. In conllu files, comments, multiword tokens and empty
+    Columns are separated by tabs, or by spaces in lines without tabs. In conllu files, comments, multiword tokens and empty
     nodes are skipped.
 
     Args:
@@ -125,7 +132,8 @@ def read_words(path, format="conll", columns=None, labelled=True):
             continue
         if format == "conllu" and line.startswith("#"):
             continue
-        cells = line.split("\t") if "\t" in line else line.split()
+        # A no-break or ideographic space is part of a word, or a word.
+        cells = line.split("\t") if "\t" in line else [cell for cell in _SPACES.split(line) if cell]
         if width is None:
             width = len(cells), number
             _check_columns(cells, words_at, tags_at, labelled, location(path, number))
@@ -151,4 +159,4 @@ def _check_columns(cells, words_at, tags_at, labelled, where):
 
 
 def _cell(cells, number):
-    return cells[number - 1 if number > 0 else number].strip()
+    return cells[number - 1 if number > 0 else number].strip(string.whitespace)

@@ -4,7 +4,8 @@ import json
 import math
 
 from keras_bert_rebuild.files.durable import write_text
-from keras_bert_rebuild.files.printable import in_markdown, in_xml
+from keras_bert_rebuild.files.markup import Element, svg_picture
+from keras_bert_rebuild.files.printable import in_markdown, printable
 
 # The files of the report.
 REPORTS = ("report.json", "report.md", "confusion.svg")
@@ -14,7 +15,7 @@ MAX_LABELS = 200
 CELL, FONT, MAX_LETTERS = 34, 12, 24
 # The mean width of a letter in units of its size.
 LETTER = 0.62
-_STYLE = "font-family:sans-serif;font-size:{}px;fill:#222"
+_STYLE = "svg { font-family: sans-serif; } text { fill: #222; } .dark { fill: #fff; }"
 
 
 def write_report(folder, found, settings):
@@ -108,35 +109,31 @@ def confusion_svg(labels, matrix, title=""):
     """
     cell = CELL if len(labels) <= 40 else max(6, 1400 // len(labels))
     font = min(FONT, max(5, cell - 2))
-    names = [in_xml(label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…") for label in map(str, labels)]
+    names = [printable(label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…") for label in map(str, labels)]
     margin = int(max(map(len, names), default=1) * font * LETTER) + 24
     top, side = margin + 30, len(labels) * cell
     width, height = max(margin + side, int(12 + len(title) * (FONT + 1) * LETTER)) + 20, top + side + 20
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="12" y="18" style="{_STYLE.format(FONT + 1)}">{in_xml(title)}</text>',
+        Element("rect", width="100%", height="100%", fill="white"),
+        Element("text", title, x=12, y=18, font_size=FONT + 1),
     ]
     for i, (name, row) in enumerate(zip(names, matrix, strict=True)):
         middle = i * cell + cell / 2 + font / 3
-        parts.append(
-            f'<text x="{margin - 6}" y="{top + middle:.1f}" text-anchor="end" style="{_STYLE.format(font)}">{name}</text>'
-            f'<text transform="translate({margin + middle:.1f},{top - 6}) rotate(-90)" style="{_STYLE.format(font)}">{name}</text>'
-        )
+        across = f"translate({margin + middle:.1f},{top - 6}) rotate(-90)"
+        parts += [
+            Element("text", name, x=margin - 6, y=f"{top + middle:.1f}", text_anchor="end", font_size=font),
+            Element("text", name, transform=across, font_size=font),
+        ]
         whole = sum(row)
         for j, count in enumerate(row):
             share = count / whole if whole else 0.0
             # White to a dark blue, the numbers white where it is dark.
             red, green, blue = (round(255 + share * (end - 255)) for end in (8, 64, 129))
             x, y = margin + j * cell, top + i * cell
-            parts.append(
-                f'<rect x="{x}" y="{y}" width="{cell}" height="{cell}" fill="rgb({red},{green},{blue})" stroke="#ddd">'
-                f"<title>{name} predicted as {names[j]}: {count}, {share:.1%}</title></rect>"
-            )
+            said = Element("title", f"{name} predicted as {names[j]}: {count}, {share:.1%}")
+            box = {"x": x, "y": y, "width": cell, "height": cell, "fill": f"rgb({red},{green},{blue})", "stroke": "#ddd"}
+            parts.append(Element("rect", said, **box))
             if count and len(labels) <= 40:
-                ink = "#fff" if share > 0.5 else "#222"
-                parts.append(
-                    f'<text x="{x + cell / 2}" y="{y + cell / 2 + 3}" text-anchor="middle" '
-                    f'style="font-family:sans-serif;font-size:{10 if count < 10000 else 8}px;fill:{ink}">{count}</text>'
-                )
-    return "\n".join([*parts, "</svg>", ""])
+                at = {"x": x + cell / 2, "y": y + cell / 2 + 3, "class": "dark" if share > 0.5 else None}
+                parts.append(Element("text", count, **at, text_anchor="middle", font_size=10 if count < 10000 else 8))
+    return svg_picture(width, height, title, *parts, style=_STYLE)

@@ -1,6 +1,5 @@
 """Predict a file of examples and write the predictions to a file."""
 
-import csv
 import io
 import json
 import os
@@ -8,11 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.data.labelled.read_labelled import read_examples_and_others
+from keras_bert_rebuild.data.labelled.read_squad_and_conll import check_unique_ids
+from keras_bert_rebuild.data.labelled.tables import write_table
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import ANSWERS
 from keras_bert_rebuild.files.output import claimed_file
-from keras_bert_rebuild.files.printable import in_csv
 from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.saved_task import load_task
 
@@ -36,10 +36,11 @@ def predict(
 
     Args:
         model: the folder `model/` that `finetune` wrote, or a task.
-        input: a file, as for `read_examples`; labels may be missing.
-        output: a file whose name ends in .jsonl, one object per line; or in .tsv or .csv, a table without nested values; or, for
-            questions, in .json, answers by id as SQuAD's scripts read them. It is checked before predicting, and written
-            atomically.
+        input: a file, as for `read_examples`; labels may be missing. Every line of a .txt file is a text, also a blank one.
+        output: a file whose name ends in .jsonl, one object per line; or in .tsv or .csv, a table without the probabilities of all
+            labels, which reads back as it was written, see `data.labelled.tables`; or, for questions, in .json, answers by id as
+            SQuAD's scripts read them. Columns of the input that are not parts of an example, such as an id, come before the
+            answer, unless it has a value of that name. It is checked before predicting, and written atomically.
         task: the name of the task, as for `finetune`; None for the task of the folder.
         batch_size: rows per batch.
         columns, header, format: as for `read_examples`.
@@ -50,8 +51,9 @@ def predict(
         The scores of the predictions if all examples are labelled, else None.
 
     Raises:
-        ValueError: the input cannot be read or belongs to another task; or the output has an unknown format, is the input, is in
-            the folder of the model, or exists and must not be replaced.
+        ValueError: the input cannot be read or belongs to another task, or two questions have the id by which a .json file would
+            have their answers; or the output has an unknown format, is the input, is in the folder of the model, or exists and
+            must not be replaced.
         OSError: the output cannot be written, or another process is writing it.
     """
     with claimed_file(output, ANSWERS, [input, model if isinstance(model, (str, Path)) else None], overwrite):
@@ -66,12 +68,21 @@ def _predict(model, input, output, task, batch_size, reading, progress):
         raise ValueError(f"expected a model for {spec.name}; got one for {model.word.name}.")
     if Path(output).suffix.lower() == ".json" and not model.answers_by_id:
         raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS[:3])} for {spec.name}; got {output}.")
-    examples = read_examples(input, spec.examples, labelled=False, **reading)
+    examples, others = read_examples_and_others(input, spec.examples, labelled=False, **reading)
+    if Path(output).suffix.lower() == ".json":
+        check_unique_ids(examples)
     answers = model.predict_examples(examples, batch_size=batch_size, progress=progress)
-    write_rows(output, [model.row(example, answer) for example, answer in zip(examples, answers, strict=True)])
+    rows = [_row(model.row(*both), other) for *both, other in zip(examples, answers, others, strict=True)]
+    write_rows(output, rows)
     if all(example.right() is not None for example in examples):
         return model.scores(examples, answers)
     return None
+
+
+def _row(answer, others):
+    """An answer, after what else the input has about its example; an id is not changed."""
+    others = {name: value for name, value in others.items() if name == "id" or name not in answer}
+    return {**others, **answer, **others}
 
 
 def write_rows(path, rows):
@@ -81,31 +92,12 @@ def write_rows(path, rows):
         # A lone surrogate in a text becomes an escape such as \ud800, as JSON writes it.
         file = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="")
         if path.suffix.lower() == ".json":
-            json.dump({row["id"]: row["answer"] for row in rows}, file, ensure_ascii=False)
+            json.dump({str(row["id"]): row["answer"] for row in rows}, file, ensure_ascii=False)
         elif path.suffix.lower() == ".jsonl":
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         else:
-            _write_table(file, rows, "\t" if path.suffix.lower() == ".tsv" else ",")
+            wide = lambda name, value: name == "probabilities" and isinstance(value, dict)  # noqa: E731
+            rows = [{name: value for name, value in row.items() if not wide(name, value)} for row in rows]
+            write_table(file, rows, "\t" if path.suffix.lower() == ".tsv" else ",")
         file.flush()
         file.detach()
-
-
-def _write_table(file, rows, delimiter):
-    # Columns of all rows: the first row may lack one, such as the second text, that others have.
-    names = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, dict)))
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow([_cell(name, delimiter) for name in names])
-    writer.writerows([_cell(row.get(name), delimiter) for name in names] for row in rows)
-
-
-def _cell(value, delimiter):
-    if isinstance(value, (list, tuple)):
-        flat = all(isinstance(part, str) for part in value)
-        value = (" " if flat else "; ").join(part if flat else _part(part) for part in value)
-    value = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
-    # Readers of tsv do not expect quotes.
-    return " ".join(value.split()) if delimiter == "\t" else in_csv(value)
-
-
-def _part(part):
-    return ": ".join(part[name] for name in ("label", "text") if name in part) if isinstance(part, dict) else str(part)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.recipes.metrics_table import LARGEST
 from keras_bert_rebuild.recipes.probing.probes import Probes
 from keras_bert_rebuild.recipes.run_folder import read_yaml, write_yaml
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, host_index
@@ -50,4 +51,4 @@ def read_baselines(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
 def _is_described(facts):
     if not isinstance(facts, dict) or not all(isinstance(facts.get(name), str) for name in ("name", "column")):
         return False
-    return all(is_number(facts[key]) for key in BASELINES if key in facts)
+    return all(is_number(facts[key]) and abs(facts[key]) <= LARGEST for key in BASELINES if key in facts)

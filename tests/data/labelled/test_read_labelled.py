@@ -11,9 +11,11 @@ from keras_bert_rebuild.data.labelled.labelled_examples import (
     ChoiceQuestion,
     ClassifiedText,
     Question,
+    RankedText,
     ScoredPair,
     TaggedText,
     TaggedWords,
+    TextGroup,
 )
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 
@@ -64,6 +66,8 @@ CASES = [
     ("a.conll", "-DOCSTART- O\n\na NN B-x\nb NN O\n\nc NN O\n", "tagging", {}, TaggedWords(("a", "b"), ("B-x", "O"))),
     ("a.conll", "#hash\tO\na b\tO\n", "tagging", {}, TaggedWords(("#hash", "a b"), ("O", "O"))),
     ("a.conll", "a\nb\n", "tagging", {"labelled": False}, TaggedWords(("a", "b"))),
+    ("a.conll", "10\xa0000  B-x\r\n\u3000 O\n", "tagging", {}, TaggedWords(("10\xa0000", "\u3000"), ("B-x", "O"))),
+    ("a.conll", "\u3000\tO\n", "tagging", {}, TaggedWords(("\u3000",), ("O",))),
     ("a.conllu", "1\ta\n2\tb\n", "tagging", {"labelled": False}, TaggedWords(("a", "b"))),
     ("a.conllu", "# text\n1-2\tab\t_\t_\n1\ta\t_\tNOUN\n2\tb\t_\tX\n", "tagging", {}, TaggedWords(("a", "b"), ("NOUN", "X"))),
     (
@@ -93,6 +97,12 @@ CASES = [
         Question("q1", "who?", "a red", ((2, "red"),)),
     ),
     ("a.csv", "prompt,choice0,choice1,label\na,b,c,1\n", "choices", {}, ChoiceQuestion("a", ("b", "c"), 1)),
+    ("a.csv", "prompt,choice0,choice1,choice2,label\na,b,c,,1\n", "choices", {}, ChoiceQuestion("a", ("b", "c"), 1)),
+    ("a.csv", "query,positive,negatives\na,b,\n", "retrieval", {}, TextGroup("a", "b")),
+    ("a.csv", "query,positive,negative_1,negative_2\na,b,,d\n", "retrieval", {}, TextGroup("a", "b", ("d",))),
+    ("a.csv", "query,positive,negative_1,score_0,score_1\na,b,,,\n", "retrieval", {}, TextGroup("a", "b")),
+    ("a.tsv", 'words:json\ttags:json\n["a", "b c"]\t["O", "O"]\n', "tagging", {}, TaggedWords(("a", "b c"), ("O", "O"))),
+    ("a.csv", "query,text,label\na,b,\n", "ranking", {"labelled": False}, RankedText("a", "b")),
     ("a.csv", "prompt, choice0, choice1, label\na,b,c,1\n", "choices", {}, ChoiceQuestion("a", ("b", "c"), 1)),
     (
         "a.jsonl",
@@ -223,6 +233,13 @@ WRONG = [
     ("a.json", '{"data": [{"paragraphs": 3}]}', "questions", {}, "a list named paragraphs, as in SQuAD; got 3 in FILE, data[0]."),
     ("a.json", '{"data":\n ]}', "questions", {}, "expected JSON; FILE, line 2 is not, at character 2"),
     ("a.json", '{"data": []}', "questions", {}, "expected at least one question; FILE has none."),
+    (
+        "a.csv",
+        "prompt,choice0,choice1,choice2,label\na,b,,c,1\n",
+        "choices",
+        {},
+        "the empty choices after the others; choice 1 is empty in FILE, line 2.",
+    ),
     (
         "a.csv",
         "prompt,choice0,choice1,label\na,b,c,2\n",
