@@ -81,7 +81,7 @@ class _Served:
 
         def on_texts(text):
             ids = self._pieces(tf.strings.join([prompt, text]) if prompt else text)
-            return self._on_rows([_cut(ids, tf.minimum(ids.row_lengths(), self.max_len - 2))])
+            return self._on_rows([self._cut(ids, tf.minimum(ids.row_lengths(), self.max_len - 2))])
 
         return on_texts
 
@@ -97,7 +97,8 @@ class _Served:
         if self.halves:
             share += tf.cast(second_length >= first_length, share.dtype) * (available % 2)
         second_length = tf.minimum(second_length, tf.maximum(share, available - first_length))
-        return self._on_rows([_cut(first, tf.minimum(first_length, available - second_length)), _cut(second, second_length)])
+        first_length = tf.minimum(first_length, available - second_length)
+        return self._on_rows([self._cut(first, first_length), self._cut(second, second_length)])
 
     def on_ids(self, ids):
         """Outputs for rows of ids."""
@@ -106,6 +107,17 @@ class _Served:
         columns = {name: _with_width(ids[outside]) for name, outside in self.inputs.items()}
         columns[LEFT_OUT] = tf.zeros_like(columns["Input-Token"])
         return self._outputs([columns[tensor.name] for tensor in self.model.inputs])
+
+    def _cut(self, ragged, counts):
+        """The `counts` values of every row at its beginning, or at its end if texts are cut on the left."""
+        import tensorflow as tf
+
+        rows = ragged.value_rowids()
+        offsets = tf.range(tf.size(rows, out_type=rows.dtype)) - tf.gather(ragged.row_starts(), rows)
+        begins = ragged.row_lengths() - counts if self.tokenizer.truncation_side == "left" else tf.zeros_like(counts)
+        offsets -= tf.gather(begins, rows)
+        is_kept = (offsets >= 0) & (offsets < tf.gather(counts, rows))
+        return tf.RaggedTensor.from_row_lengths(tf.boolean_mask(ragged.flat_values, is_kept), counts)
 
     def _pieces(self, texts):
         import tensorflow as tf
@@ -157,12 +169,3 @@ def _with_width(rows):
 
     is_empty = tf.reduce_all(tf.equal(tf.shape(rows), 0))
     return tf.pad(rows, [[0, 0], [0, tf.cast(is_empty, tf.int32)]])
-
-
-def _cut(ragged, counts):
-    """The first `counts` values of every row."""
-    import tensorflow as tf
-
-    rows = ragged.value_rowids()
-    offsets = tf.range(tf.size(rows, out_type=rows.dtype)) - tf.gather(ragged.row_starts(), rows)
-    return tf.RaggedTensor.from_row_lengths(tf.boolean_mask(ragged.flat_values, offsets < tf.gather(counts, rows)), counts)

@@ -44,20 +44,23 @@ def sentencepiece_pipeline(tokenizer):
     pipeline.normalizer = normalizers.Sequence([*_cleaning(tokenizer), *_charsmap(cleaning.get(CHARSMAP))])
     pipeline.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
     pipeline.decoder = decoders.Metaspace()
-    cls, sep = (tokenizer.tokens[i] for i in (tokenizer.cls_id, tokenizer.sep_id))
-    second = tokenizer.second_segment
-    single, pair = f"{cls} $A {sep}", f"{cls} $A {' '.join([sep] * tokenizer.separators)} $B:{second} {sep}:{second}"
-    if tokenizer.cls_last:
-        single, pair = f"$A {sep} {cls}:{CLS_SEGMENT}", f"$A {sep} $B:{second} {sep}:{second} {cls}:{CLS_SEGMENT}"
-    pipeline.post_processor = processors.TemplateProcessing(
-        single=single,
-        pair=pair,
-        special_tokens=[(cls, tokenizer.cls_id), (sep, tokenizer.sep_id)],
-    )
+    pipeline.post_processor = _rows(tokenizer)
     special = (tokenizer.tokens[i] for i in sorted(tokenizer.special_ids))
     pipeline.add_special_tokens([AddedToken(token, lstrip=token in tokenizer.takes_space, normalized=False) for token in special])
     pipeline.add_tokens(list(tokenizer.rules.values()))
     return pipeline
+
+
+def _rows(tokenizer):
+    """The special tokens and segments of rows, a `tokenizers.processors.TemplateProcessing`."""
+    cls, sep = (tokenizer.tokens[i] for i in (tokenizer.cls_id, tokenizer.sep_id))
+    second = tokenizer.second_segment
+    single, pair = f"{cls} $A {sep}", f"{cls} $A {' '.join([sep] * tokenizer.separators)} $B:{second} {sep}:{second}"
+    if tokenizer.cls_last:
+        last = CLS_SEGMENT if second else 0
+        single, pair = f"$A {sep} {cls}:{last}", f"$A {sep} $B:{second} {sep}:{second} {cls}:{last}"
+    ids = [(cls, tokenizer.cls_id), (sep, tokenizer.sep_id)]
+    return processors.TemplateProcessing(single=single, pair=pair, special_tokens=ids)
 
 
 def _cleaning(tokenizer):
@@ -105,7 +108,7 @@ def tokenizer_files_outside(model, tokenizer, max_len):
         pipeline = _loaded_pipeline(model, tokenizer) or sentencepiece_pipeline(tokenizer)
     if pipeline is None:
         return files
-    pipeline.enable_truncation(max_len)
+    pipeline.enable_truncation(max_len, direction=tokenizer.truncation_side)
     side = "left" if tokenizer.cls_last else "right"
     pipeline.enable_padding(direction=side, pad_id=tokenizer.pad_id, pad_token=tokenizer.tokens[tokenizer.pad_id])
     return files | {"tokenizer.json": pipeline.to_str().encode()}
@@ -113,7 +116,7 @@ def tokenizer_files_outside(model, tokenizer, max_len):
 
 def _wordpiece(tokenizer):
     """The pipeline for plain texts, in which a written `[MASK]` is text."""
-    unknown, cls, sep = (tokenizer.tokens[i] for i in (tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id))
+    unknown = tokenizer.tokens[tokenizer.unk_id]
     cleaned = tokenizer.settings
     pieces = tokenizer.pieces if len(tokenizer.pieces) == max(tokenizer.pieces.values()) + 1 else tokenizer.vocabulary
     words = Tokenizer(WordPiece(pieces, unk_token=unknown, max_input_chars_per_word=MAX_WORD_CHARACTERS))
@@ -122,12 +125,7 @@ def _wordpiece(tokenizer):
     )
     words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     words.decoder = decoders.WordPiece()
-    second = tokenizer.second_segment
-    words.post_processor = processors.TemplateProcessing(
-        single=f"{cls} $A {sep}",
-        pair=f"{cls} $A {sep} $B:{second} {sep}:{second}",
-        special_tokens=[(cls, tokenizer.cls_id), (sep, tokenizer.sep_id)],
-    )
+    words.post_processor = _rows(tokenizer)
     words.add_tokens(list(tokenizer.rules.values()))
     return words
 
@@ -143,7 +141,10 @@ def _byte_level_bpe(tokenizer):
 
 
 def _pipeline(tokenizer):
-    return Tokenizer.from_str(json.dumps(tokenizer.pipeline))
+    pipeline = Tokenizer.from_str(json.dumps(tokenizer.pipeline))
+    if not tokenizer.second_segment:  # the file may give the second text another segment
+        pipeline.post_processor = _rows(tokenizer)
+    return pipeline
 
 
 _PIPELINES = {WordPieceTokenizer: _wordpiece, ByteLevelBPETokenizer: _byte_level_bpe, PipelineTokenizer: _pipeline}

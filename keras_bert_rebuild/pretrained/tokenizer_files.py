@@ -82,6 +82,10 @@ def vocabulary_files(vocabulary, max_length):
         # keras_bert's own vocabularies pad with the empty string, unlike any other library.
         **{f"{name}_token": vocabulary.tokens[i] or "[PAD]" for name, i in special.items() if i is not None},
     }
+    if not vocabulary.second_segment:
+        settings["model_input_names"] = ["input_ids", "attention_mask"]
+    if vocabulary.truncation_side != "right":
+        settings["truncation_side"] = vocabulary.truncation_side
     return {**files, "tokenizer_config.json": _json(settings)}
 
 

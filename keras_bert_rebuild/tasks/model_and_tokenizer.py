@@ -111,7 +111,7 @@ def task_tokenizer(model, tokenizer=None):
         tokenizer = tokenizer_of_files(files, {"model_type": model.config.family}, report.folder)
     else:
         raise ValueError("no tokenizer was loaded with the model: pass one, or the path of its folder, as tokenizer=.")
-    if model.config.type_vocab_size == 1 and tokenizer.second_segment and hasattr(tokenizer, "with_options"):
+    if model.config.type_vocab_size == 1 and tokenizer.second_segment:
         tokenizer = tokenizer.with_options(second_segment=0)  # the model has one segment
     largest = max(tokenizer.tokens, default=0)
     if largest >= model.config.vocab_size:

@@ -90,5 +90,5 @@ class NextSentence:
         for i, a, b in zip(long, of_first, of_second, strict=True):
             firsts[i] = shortened(self.tokenizer, [firsts[i]], max(room - int(b), room - room // 2), keep_end=True)[0]
             left = room - int(min(a, max(room - int(b), room - room // 2)))
-            seconds[i] = shortened(self.tokenizer, [seconds[i]], left)[0]
+            seconds[i] = shortened(self.tokenizer, [seconds[i]], left, keep_end=False)[0]
         return firsts, seconds

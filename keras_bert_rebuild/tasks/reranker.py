@@ -182,7 +182,7 @@ class Reranker(Task):
         with labels if the objective is pointwise."""
         if encoded.targets is None:
             raise ValueError("every text must have a label for training, or be a positive or negative; at least one is neither.")
-        pairs = PairRows(encoded.windows, self.max_len)
+        pairs = PairRows(encoded.windows, self.max_len, self.tokenizer.truncation_side)
         pool = {one.texts[0] for one in encoded.targets if one.excluded is not None}
         alone = not self._objective.of_lists and not pool
         names = [tensor.name for tensor in self.model.inputs]

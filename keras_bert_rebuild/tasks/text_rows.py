@@ -69,7 +69,7 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
     """Encode texts or pairs of texts, as overlapping windows if they are too long for the model.
 
     In a pair, one text is split into windows and every row contains the whole other text. If that leaves less than half of the
-    positions to the windows, the other text is truncated.
+    positions to the windows, the other text is truncated, on the `truncation_side` of the tokenizer.
 
     Args:
         tokenizer: a `BatchTokenizer`.
@@ -91,9 +91,12 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
         truncation = "longest_first" if pairs is None else "halves"
         cut = tokenizer.encode_batch(texts, pairs, max_len=max_len, truncation=truncation, **options)
         return _in_order(tokenizer, [(cut, np.arange(len(cut.ids)), np.arange(len(cut.ids)))])
+    cut_off = np.zeros((2, len(texts)), "int64")  # characters of the other text of a pair that are cut off before it
     if pairs is not None and shortest is not None:
         others = pairs if side == 0 else texts
-        others[:] = shortened(tokenizer, others, shortest)
+        short = shortened(tokenizer, others, shortest)
+        cut_off[1 - side] = _cut_off(tokenizer, others, short)
+        others[:] = short
     whole = tokenizer.encode_batch(texts, pairs, **options)
     lengths = np.array([len(row) for row in whole.ids], "int64")
     parts = [(whole, np.flatnonzero(lengths <= max_len), np.flatnonzero(lengths <= max_len))]
@@ -103,22 +106,35 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
         long = [[texts[i] for i in chosen]] if pairs is None else [[texts[i] for i in chosen], [pairs[i] for i in chosen]]
         if pairs is not None:
             special = int(np.sum(_sides(tokenizer, whole.ids[chosen[0]], whole.word_ids[chosen[0]]) < 0))
-            long[1 - cut] = shortened(tokenizer, long[1 - cut], (max_len - special) // 2)
+            short = shortened(tokenizer, long[1 - cut], (max_len - special) // 2)
+            cut_off[1 - cut, chosen] += _cut_off(tokenizer, long[1 - cut], short)
+            long[1 - cut] = short
         truncation = ("only_first", "only_second")[cut]
         encoding = tokenizer.encode_batch(*long, max_len=max_len, truncation=truncation, stride=stride, **options)
         parts.append((encoding, np.arange(len(encoding.ids)), np.asarray(chosen)[encoding.texts]))
-    return _in_order(tokenizer, parts)
+    windows = _in_order(tokenizer, parts)
+    for row, example in enumerate(windows.examples) if cut_off.any() else ():
+        before = np.where(windows.sides[row] < 0, 0, cut_off[windows.sides[row], example])
+        windows.offsets[row] = windows.offsets[row] + before[:, None]
+    return windows
 
 
-def shortened(tokenizer, texts, limit, keep_end=False):
+def _cut_off(tokenizer, texts, short):
+    """The number of characters that are cut off before every text."""
+    is_left = tokenizer.truncation_side == "left"
+    return [len(text) - len(rest) if is_left else 0 for text, rest in zip(texts, short, strict=True)]
+
+
+def shortened(tokenizer, texts, limit, keep_end=None):
     """Texts truncated to at most `limit` tokens, at the start of a word, or of a token if that leaves nothing.
 
     Args:
         tokenizer: a `BatchTokenizer`.
         texts: a list of texts.
         limit: maximum number of tokens.
-        keep_end: remove the beginning instead of the end.
+        keep_end: remove the beginning instead of the end; None for what the tokenizer does.
     """
+    keep_end = tokenizer.truncation_side == "left" if keep_end is None else keep_end
     encoding = tokenizer.encode_batch(texts, return_offsets=True)
     short = list(texts)
     for i, words in enumerate(encoding.word_ids):

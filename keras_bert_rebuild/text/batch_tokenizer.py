@@ -1,9 +1,10 @@
 """The base class of tokenizers for batches: rows, pairs, truncation, windows, padding."""
 
 import abc
+import copy
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,10 @@ class BatchTokenizer(abc.ABC):
     """Number of separators between the texts of a pair."""
 
     second_segment = 1
-    """Segment of the second text of a pair."""
+    """Segment of the second text of a pair; 0 if all segments are 0."""
+
+    truncation_side = "right"
+    """The end at which a text that is too long is cut, "right" or "left"."""
 
     cls_last = False
     """Whether rows are `A <sep> B <sep> <cls>`, padded on the left, instead of `[CLS] A [SEP] B [SEP]`."""
@@ -72,6 +76,31 @@ class BatchTokenizer(abc.ABC):
     def __len__(self) -> int:
         return len(self.vocabulary)
 
+    def __reduce__(self):
+        arguments = self._arguments()
+        return super().__reduce__() if arguments is None else (_made, (type(self), arguments))
+
+    def _arguments(self):
+        """The arguments of the constructor by name, for copies; None for a class that is copied by its attributes."""
+        return
+
+    def with_options(self, **options: Any) -> Self:
+        """A copy with some arguments of the constructor changed, such as `second_segment=0` or `truncation_side="left"`."""
+        arguments = self._arguments()
+        if arguments is not None:
+            return type(self)(**{**arguments, **options})
+        made = copy.copy(self)
+        vars(made).update(options)
+        return made
+
+    def _set_rows(self, second_segment, truncation_side):
+        """Set what rows have besides their tokens; a ValueError if it is invalid."""
+        if second_segment not in (0, 1):
+            raise ValueError(f"second_segment must be 0 or 1; got {second_segment!r}.")
+        if truncation_side not in rows_of.SIDES:
+            raise ValueError(f"truncation_side must be {' or '.join(rows_of.SIDES)}; got {truncation_side!r}.")
+        self.second_segment, self.truncation_side = int(second_segment), truncation_side
+
     def encode_batch(
         self,
         texts: Sequence[str | Sequence[str]],
@@ -89,8 +118,9 @@ class BatchTokenizer(abc.ABC):
         Args:
             texts: a list of strings; with `is_pretokenized` a list of lists of words.
             pairs: the second text of every pair, or None.
-            max_len: maximum number of tokens in a row, special ones included; longer rows are truncated.
-            truncation: `longest_first` (as Google does: token by token, from the end of the longer text), `only_first`,
+            max_len: maximum number of tokens in a row, special ones included; longer rows are truncated, at the end of a text or,
+                if `truncation_side` is "left", at its beginning.
+            truncation: `longest_first` (as Google does: token by token, from the longer text), `only_first`,
                 `only_second`, or `halves` (as tokenizers does: if both are truncated, an odd token goes to the longer one).
             pad_to: None for lists of arrays, each row with its own length; for padded arrays, `"longest"` for the longest row of
                 the batch, a length, or a list of lengths, of which the smallest that fits all rows is used.
@@ -99,7 +129,7 @@ class BatchTokenizer(abc.ABC):
             special_tokens_in_text: recognise written `[MASK]`, `[SEP]` and so on as these tokens; by default they are text, which
                 is safe for untrusted texts.
             stride: instead of truncating, split the long text (the first, or for pairs the one that `truncation` names) into
-                windows that share this many tokens.
+                windows that share this many tokens; the last one, or with `truncation_side` "left" the first, may be shorter.
 
         Returns:
             An `Encoding`.
@@ -118,10 +148,10 @@ class BatchTokenizer(abc.ABC):
         side = 1 if pairs is not None and truncation == "only_second" else 0
         max_context = None
         if stride is None:
-            rows = rows_of.whole_rows(lengths, room, truncation)
+            rows = rows_of.whole_rows(lengths, room, truncation, self.truncation_side)
         else:
             left = np.full(len(lengths), room) if pairs is None else rows_of.remaining_room(lengths, room, side)
-            rows = window_rows(lengths, left, side, stride)
+            rows = window_rows(lengths, left, side, stride, self.truncation_side)
             max_context = (side, has_max_context(rows, side))
         encoding = rows_of.assemble(sides, rows, frame, pad_to, max_context)
         return rows_of.without_padding(encoding) if pad_to is None else encoding
@@ -141,9 +171,9 @@ class BatchTokenizer(abc.ABC):
         lengths = flat.lengths[:, None]
         room = None if max_len is None else max_len - frame.size(1)
         if stride is None:
-            rows = rows_of.whole_rows(lengths, room, "longest_first")
+            rows = rows_of.whole_rows(lengths, room, "longest_first", self.truncation_side)
         else:
-            rows = window_rows(lengths, np.full(len(lengths), room), 0, stride)
+            rows = window_rows(lengths, np.full(len(lengths), room), 0, stride, self.truncation_side)
         return rows_of.assemble([flat], rows, frame, None)
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
@@ -245,6 +275,11 @@ class BatchTokenizer(abc.ABC):
                 "stride must be 0 or more tokens and needs max_len, and with pairs a truncation that names the text to split into "
                 f"windows; got stride {stride}, max_len {max_len}, truncation {truncation!r}."
             )
+
+
+def _made(kind, arguments):
+    """A tokenizer from the values of `__reduce__`."""
+    return kind(**arguments)
 
 
 def slices(texts, characters=SLICE):

@@ -21,6 +21,7 @@ from keras_bert_rebuild.text.tokenizer_json import (
     is_robertas,
     model_type,
     reads_tokenizer_files,
+    row_settings,
     section,
 )
 
@@ -41,6 +42,7 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         added_tokens: tokens of the vocabulary that are matched verbatim in a text: strings or `tokenizers.AddedToken`s, with their
             `single_word`, `lstrip`, `rstrip` and `special`.
         mask_takes_space: whether white space before a written `<mask>` belongs to it; None for yes.
+        truncation_side: the end at which a text that is too long is cut, "right" or "left".
 
     Raises:
         ValueError: the files are not those of a RoBERTa tokenizer, or an added token is not in the vocabulary.
@@ -58,7 +60,9 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         add_prefix_space: bool = False,
         added_tokens: Sequence[str | AddedToken] = (),
         mask_takes_space: bool | None = None,
+        truncation_side: str = "right",
     ) -> None:
+        self._set_rows(type(self).second_segment, truncation_side)
         self.vocabulary = _vocabulary(vocab)
         self.merges = _merges(merges)
         self.add_prefix_space = bool(add_prefix_space)
@@ -108,12 +112,23 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         if not isinstance(space, bool):
             raise ValueError(f"add_prefix_space at {path} must be true or false; got {space!r:.40}.")
         vocabulary, added = with_added_tokens(vocabulary, path, "BPE", SPECIAL)
-        arguments = {"add_prefix_space": space, "added_tokens": added, "mask_takes_space": mask_takes_space_in_files(path, MASK)}
+        arguments = {
+            "add_prefix_space": space,
+            "added_tokens": added,
+            "mask_takes_space": mask_takes_space_in_files(path, MASK),
+            "truncation_side": row_settings(path, pipeline)["truncation_side"],
+        }
         return cls(vocabulary, merges, **{**arguments, **options})
 
-    def __reduce__(self):
-        rules = tuple(self.rules.values())
-        return type(self), (self.vocabulary, self.merges, self.add_prefix_space, rules, bool(self.takes_space))
+    def _arguments(self):
+        return {
+            "vocab": self.vocabulary,
+            "merges": self.merges,
+            "add_prefix_space": self.add_prefix_space,
+            "added_tokens": tuple(self.rules.values()),
+            "mask_takes_space": bool(self.takes_space),
+            "truncation_side": self.truncation_side,
+        }
 
     def _encode_texts(self, texts, with_offsets, are_words):
         check_unicode(texts)

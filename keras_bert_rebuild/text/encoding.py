@@ -10,6 +10,9 @@ from keras_bert_rebuild.text.flat_tokens import ragged_range
 # The segment of a class token after the texts.
 CLS_SEGMENT = 2
 
+# The end at which a text that is too long is cut.
+SIDES = ("right", "left")
+
 # Which text of a pair is truncated: the longer one, token by token; a given one; or halves, where an odd token goes to the longer.
 TRUNCATIONS = ("longest_first", "only_first", "only_second", "halves")
 
@@ -22,7 +25,8 @@ class Encoding:
     """Token ids `(rows, length)`, int32."""
 
     segments: np.ndarray
-    """0 for the first text and padding, 1 for the second (0 for RoBERTa), 2 for a class token at the end, `(rows, length)`."""
+    """0 for the first text and padding, 1 for the second, 2 for a class token at the end, `(rows, length)`; all 0 for RoBERTa and
+    for a tokenizer that makes no segments."""
 
     mask: np.ndarray
     """1 at tokens, 0 at padding, `(rows, length)`."""
@@ -61,7 +65,7 @@ class Frame:
     """Number of separators between the texts of a pair."""
 
     second_segment: int = 1
-    """Segment of the second text and the separator after it."""
+    """Segment of the second text and the separator after it; 0 if all segments are 0."""
 
     cls_last: bool = False
     """Whether the class token is last, in segment 2, and padding on the left."""
@@ -85,7 +89,7 @@ class Rows:
     """Number of tokens, `(rows, sides)`."""
 
 
-def whole_rows(lengths, room, truncation):
+def whole_rows(lengths, room, truncation, side="right"):
     """A row for every text or pair, truncated to the available room.
 
     Args:
@@ -94,6 +98,7 @@ def whole_rows(lengths, room, truncation):
         truncation: `longest_first` truncates the longer text, the second if both are equally long; `only_first` and `only_second`
             truncate that text. `halves` is like `longest_first`, but if both are truncated, an odd token goes to the longer one,
             the second if both are equally long.
+        side: the end at which texts are cut, one of `SIDES`.
 
     Raises:
         ValueError: the text that must not be truncated leaves no room for the other.
@@ -107,11 +112,11 @@ def whole_rows(lengths, room, truncation):
             second = np.minimum(lengths[:, 1], np.maximum(room // 2 + odd, room - lengths[:, 0]))
             counts = np.stack([np.minimum(lengths[:, 0], room - second), second], axis=1)
         else:
-            side = TRUNCATIONS.index(truncation) - 1
-            rest = remaining_room(lengths, room, side)
+            cut = TRUNCATIONS.index(truncation) - 1
+            rest = remaining_room(lengths, room, cut)
             counts = lengths.copy()
-            counts[:, side] = np.minimum(lengths[:, side], rest)
-    return Rows(np.arange(len(lengths)), np.zeros_like(lengths), counts)
+            counts[:, cut] = np.minimum(lengths[:, cut], rest)
+    return Rows(np.arange(len(lengths)), lengths - counts if side == "left" else np.zeros_like(lengths), counts)
 
 
 def remaining_room(lengths, room, side):
@@ -175,7 +180,7 @@ def assemble(sides, rows, frame, pad_to, max_context=None):
         if side:
             encoding.segments[(columns >= start[:, None]) & mask] = frame.second_segment
         start = start + counts + separators
-    if frame.cls_last:
+    if frame.cls_last and frame.second_segment:
         encoding.segments.ravel()[first + cls] = CLS_SEGMENT
     return encoding
 
@@ -208,7 +213,7 @@ def _width(totals, pad_to):
     return min(fitting)
 
 
-def window_rows(lengths, room, side, stride):
+def window_rows(lengths, room, side, stride, cut="right"):
     """Rows that together cover one text, in as many windows as needed.
 
     Args:
@@ -216,9 +221,10 @@ def window_rows(lengths, room, side, stride):
         room: maximum number of tokens in a window of each text, `(texts,)`.
         side: the text that is split into windows, 0 or 1; every row has the whole other text.
         stride: number of tokens that consecutive windows share.
+        cut: one of `SIDES`; with "right" every window but the last of a text is full, with "left" every one but the first.
 
     Returns:
-        A `Rows`, with consecutive windows of a text.
+        A `Rows`, with consecutive windows of a text in the order of the text.
 
     Raises:
         ValueError: the stride leaves no room to advance.
@@ -232,9 +238,12 @@ def window_rows(lengths, room, side, stride):
     texts = np.repeat(np.arange(len(lengths)), windows)
     number = np.arange(len(texts)) - np.repeat(np.cumsum(windows) - windows, windows)
     first = np.zeros((len(texts), lengths.shape[1]), np.int64)
-    first[:, side] = number * step[texts]
+    if cut == "left":
+        number = windows[texts] - 1 - number
+    before = number * step[texts]
     counts = lengths[texts].copy()
-    counts[:, side] = np.minimum(room[texts], lengths[texts, side] - first[:, side])
+    counts[:, side] = np.minimum(room[texts], lengths[texts, side] - before)
+    first[:, side] = lengths[texts, side] - before - counts[:, side] if cut == "left" else before
     return Rows(texts, first, counts)
 
 

@@ -14,10 +14,19 @@ from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.added_tokens import FLAGS, added_token, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import flat_encodings
-from keras_bert_rebuild.text.tokenizer_json import RowTokens, model_type, objects, reads_tokenizer_files, row_tokens, section
+from keras_bert_rebuild.text.tokenizer_json import (
+    SPECIAL_NAMES,
+    RowTokens,
+    cut_side,
+    model_type,
+    named_special_tokens,
+    objects,
+    reads_tokenizer_files,
+    row_settings,
+    row_tokens,
+    section,
+)
 from keras_bert_rebuild.text.wordpiece_files import GENERIC_CLASSES, IN_NORMALIZER, cleaning_settings
-
-SPECIAL_NAMES = ("cls", "sep", "pad", "unk", "mask")
 
 # The usual special tokens of BERT and RoBERTa.
 USUAL = {
@@ -76,21 +85,6 @@ def model_vocabulary(values, path):
             f"the vocabulary in {path} must be an object from token to id, or a list of pieces; got {vocabulary!r:.60}."
         )
     return vocabulary
-
-
-def named_special_tokens(folder):
-    """The special tokens in the settings of a folder, by `SPECIAL_NAMES`."""
-    found = {}
-    for file in ("special_tokens_map.json", "tokenizer_config.json"):
-        values = json_object(folder / file)
-        for name in SPECIAL_NAMES:
-            token = values.get(f"{name}_token")
-            token = token.get("content") if isinstance(token, dict) else token
-            if token is not None and not isinstance(token, str):
-                raise ValueError(f"{name}_token in {folder / file} must be a string; got {type(token).__name__} {token!r:.40}.")
-            if token:
-                found[name] = token
-    return found
 
 
 def special_tokens_of(pipeline, row, vocabulary, given, where):
@@ -156,9 +150,11 @@ class PipelineTokenizer(BatchTokenizer):
     `special_tokens_in_text` is set. Several times slower than `WordPieceTokenizer`.
 
     Args:
-        pipeline: the content of a tokenizer.json, a dictionary, or its path. Its truncation and padding are ignored.
+        pipeline: the content of a tokenizer.json, a dictionary, or its path. Of its truncation only the side is read, and
+            its padding is ignored.
         special_tokens: the tokens for `cls`, `sep`, `pad`, `unk` and `mask`; by default those of the file, or of BERT and RoBERTa.
         second_segment: segment of the second text of a pair; None for the segment in the file.
+        truncation_side: the end at which a text that is too long is cut, "right" or "left"; None for that in the file.
 
     Raises:
         ValueError: tokenizers cannot run it, a special token is missing, or its rows are not `token text token`.
@@ -169,6 +165,7 @@ class PipelineTokenizer(BatchTokenizer):
         pipeline: Mapping[str, Any] | str | os.PathLike[str],
         special_tokens: Mapping[str, str] | None = None,
         second_segment: int | None = None,
+        truncation_side: str | None = None,
     ) -> None:
         is_given = isinstance(pipeline, Mapping)
         where = "the pipeline" if is_given else str(pipeline)
@@ -187,7 +184,8 @@ class PipelineTokenizer(BatchTokenizer):
         self.mask_id = ids.get("mask")
         row = row or RowTokens("", "", *((2, 0) if self.special_tokens["cls"] == "<s>" else (1, 1)))
         self.separators, self.cls_last = row.separators, row.cls_last
-        self.second_segment = row.second_segment if second_segment is None else int(second_segment)
+        side = cut_side(values, where) if truncation_side is None else truncation_side
+        self._set_rows(row.second_segment if second_segment is None else second_segment, side)
         special = set(self.special_tokens.values())
         rules = [added_token(each, where) for each in objects(self.pipeline, "added_tokens", where)]
         self.takes_space = tuple(rule.content for rule in rules if rule.content in special and rule.lstrip)
@@ -210,19 +208,16 @@ class PipelineTokenizer(BatchTokenizer):
         pipeline = pipeline_of(folder / "tokenizer.json")
         if not pipeline:
             raise ValueError(f"expected a folder with tokenizer.json at {path}; it does not exist.")
-        arguments = {"special_tokens": named_special_tokens(folder)}
-        if json_object(folder / "config.json").get("type_vocab_size") == 1:
-            arguments["second_segment"] = 0
+        arguments = {"special_tokens": named_special_tokens(folder), **row_settings(folder, pipeline)}
         return cls(pipeline, **{**arguments, **options})
 
-    def __reduce__(self):
-        return type(self), (self.pipeline, self.special_tokens, self.second_segment)
-
-    def with_options(self, **options: Any) -> Self:
-        """A copy with some arguments of the constructor changed, such as `second_segment=0`."""
-        return type(self)(
-            self.pipeline, **{"special_tokens": self.special_tokens, "second_segment": self.second_segment, **options}
-        )
+    def _arguments(self):
+        return {
+            "pipeline": self.pipeline,
+            "special_tokens": self.special_tokens,
+            "second_segment": self.second_segment,
+            "truncation_side": self.truncation_side,
+        }
 
     def _encode_written(self, texts, with_offsets, are_words, special_tokens_in_text):
         check_unicode(texts)

@@ -17,7 +17,7 @@ from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
 from keras_bert_rebuild.text.sentencepiece_text import FAMILIES, QUOTES, SPACE, normalized, normalized_with_offsets, piece_offsets
-from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files
+from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files, row_settings
 
 # In the table of ids: a special token that the model itself finds in texts.
 _FOUND = -1
@@ -38,6 +38,8 @@ class SentencePieceTokenizer(BatchTokenizer):
         added_tokens: additional tokens, each with its id, that are matched verbatim in a text: strings or `tokenizers.AddedToken`s,
             with their flags.
         mask_takes_space: whether white space before a written mask belongs to it; None for the default, yes except for DeBERTa.
+        second_segment: segment of the second text of a pair, 0 or 1; None for that of the family. With 0 all segments are 0.
+        truncation_side: the end at which a text that is too long is cut, "right" or "left".
 
     Raises:
         ValueError: sentencepiece is not installed, the model is not of the family, or an added token has the id of another.
@@ -53,6 +55,8 @@ class SentencePieceTokenizer(BatchTokenizer):
         strip_accents: bool | None = None,
         added_tokens: Mapping[str | AddedToken, int] | None = None,
         mask_takes_space: bool | None = None,
+        second_segment: int | None = None,
+        truncation_side: str = "right",
     ) -> None:
         if family not in FAMILIES:
             raise ValueError(f"family must be {' or '.join(FAMILIES)}; got {family!r}.")
@@ -62,7 +66,8 @@ class SentencePieceTokenizer(BatchTokenizer):
         self.strip_accents = self._family.strip_accents if strip_accents is None else bool(strip_accents)
         if (self.lower or self.strip_accents) and not self._family.cleans:
             raise ValueError(f"family {family!r} must not change texts; got lower {lower}, strip_accents {strip_accents}.")
-        self.separators, self.second_segment = self._family.separators, self._family.second_segment
+        self.separators = self._family.separators
+        self._set_rows(self._family.second_segment if second_segment is None else second_segment, truncation_side)
         self.cls_last = self._family.cls_last
         self._model = _load(model)
         pieces = _vocabulary(self._model, self._family)
@@ -91,10 +96,11 @@ class SentencePieceTokenizer(BatchTokenizer):
         Args:
             path: a folder with spiece.model (ALBERT, XLNet), sentencepiece.bpe.model (XLM-RoBERTa) or spm.model (DeBERTa). Case
                 and accents of the first two are read from tokenizer_config.json, if there is one; added tokens are read from the
-                files next to the model.
+                files next to the model, and so is what `row_settings` reads.
             options: arguments of the class that override the files.
         """
         path = Path(path)
+        options = {**row_settings(path, json_object(path / "tokenizer.json")), **options}
         if (path / "spiece.model").is_file():
             values = json_object(path / "tokenizer_config.json")
             accents = values.get("keep_accents")
@@ -118,13 +124,20 @@ class SentencePieceTokenizer(BatchTokenizer):
         special = [self.tokens[i] for i in self.special_ids]
         vocabulary, added = with_added_tokens(self.vocabulary, folder, "Unigram", special)
         space = mask_takes_space_in_files(folder, self._family.mask)
-        kind, arguments = self.__reduce__()
-        space = arguments[-1] if space is None else space
-        return kind(*arguments[:-2], {token: vocabulary[token.content] for token in added}, space)
+        space = bool(self.takes_space) if space is None else space
+        return self.with_options(added_tokens={token: vocabulary[token.content] for token in added}, mask_takes_space=space)
 
-    def __reduce__(self):
-        added = {rule: self.vocabulary[rule.content] for rule in self.rules.values()}
-        return type(self), (self.model_file, self.family, self.lower, self.strip_accents, added, bool(self.takes_space))
+    def _arguments(self):
+        return {
+            "model": self.model_file,
+            "family": self.family,
+            "lower": self.lower,
+            "strip_accents": self.strip_accents,
+            "added_tokens": {rule: self.vocabulary[rule.content] for rule in self.rules.values()},
+            "mask_takes_space": bool(self.takes_space),
+            "second_segment": self.second_segment,
+            "truncation_side": self.truncation_side,
+        }
 
     @property
     def model_file(self) -> bytes:

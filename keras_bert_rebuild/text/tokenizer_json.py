@@ -9,7 +9,10 @@ from typing import Any, TypeVar, cast
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.text.encoding import CLS_SEGMENT
+from keras_bert_rebuild.text.encoding import CLS_SEGMENT, SIDES
+
+# The special tokens that settings name, `cls_token` and so on.
+SPECIAL_NAMES = ("cls", "sep", "pad", "unk", "mask")
 
 # Maximum characters of a word in WordPiece models with default rules: Hugging Face's default and Google's.
 USUAL_LONGEST_WORDS = (100, 200)
@@ -143,6 +146,57 @@ def row_tokens(values, path):
     )
 
 
+def named_special_tokens(folder):
+    """The special tokens in the settings of a folder, by `SPECIAL_NAMES`."""
+    found = {}
+    for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        values = json_object(folder / file)
+        for name in SPECIAL_NAMES:
+            token = values.get(f"{name}_token")
+            token = token.get("content") if isinstance(token, dict) else token
+            if token is not None and not isinstance(token, str):
+                raise ValueError(f"{name}_token in {folder / file} must be a string; got {type(token).__name__} {token!r:.40}.")
+            if token:
+                found[name] = token
+    return found
+
+
+def cut_side(values, path):
+    """The end at which a tokenizer.json cuts texts that are too long, in lower case; "right" if it does not say."""
+    return str(section(values, "truncation", path).get("direction") or SIDES[0]).lower()
+
+
+def row_settings(folder, pipeline):
+    """What the files of a checkpoint say of rows, as arguments of a tokenizer, as transformers reads it.
+
+    `padding_side` is not among it: rows are padded where it changes no result. `model_max_length` is a setting of a model.
+
+    Args:
+        folder: a `Path`; reads tokenizer_config.json and config.json.
+        pipeline: the content of its tokenizer.json, or an empty dictionary.
+
+    Returns:
+        A dictionary with `second_segment`, 0 if `model_input_names` has no `token_type_ids` or the model has a single segment, else
+        None; and `truncation_side`.
+
+    Raises:
+        ValueError: a setting is none of these.
+    """
+    path = folder / "tokenizer_config.json"
+    settings = json_object(path)
+    names = settings.get("model_input_names")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"model_input_names in {path} must be a list of names; got {names!r:.60}.")
+    is_one = json_object(folder / "config.json").get("type_vocab_size") == 1
+    side = settings.get("truncation_side")
+    if side is None:
+        side = cut_side(pipeline, folder / "tokenizer.json")
+    if side not in SIDES:
+        raise ValueError(f"truncation_side at {folder} must be {' or '.join(SIDES)}; got {side!r:.40}.")
+    has_segments = names is None or "token_type_ids" in names
+    return {"second_segment": None if has_segments and not is_one else 0, "truncation_side": side}
+
+
 def _cls_last(sep="", cls="", *_):
     """The templates of a text and of a pair that end with the class token."""
     end = [(sep, 1), (cls, CLS_SEGMENT)]
@@ -189,6 +243,7 @@ def reads_tokenizer_files(read: _Reader) -> _Reader:
             reason = printable(" ".join(str(error).split()))
             raise ValueError(f"the files of a tokenizer at {printable(path)} are malformed: {reason}.") from error
         check_limit("added_tokens", len(getattr(tokenizer, "added_tokens", ())), f"the tokenizer at {printable(path)}")
+        _check_special(tokenizer, Path(path))
         return tokenizer
 
     return cast(_Reader, bounded)
@@ -197,6 +252,19 @@ def reads_tokenizer_files(read: _Reader) -> _Reader:
 def _is_wrong_argument(error, options):
     """Whether the error is about an argument that the tokenizer does not have."""
     return isinstance(error, TypeError) and "unexpected keyword argument" in str(error) and bool(options)
+
+
+def _check_special(tokenizer, path):
+    """Refuse settings that name other special tokens than those of the tokenizer; a pipeline takes them from the settings."""
+    if hasattr(tokenizer, "pipeline"):
+        return
+    for name, token in named_special_tokens(path if path.is_dir() else path.parent).items():
+        own = getattr(tokenizer, f"{name}_id")
+        if own is not None and token != (tokenizer.tokens[own] or "[PAD]"):
+            raise ValueError(
+                f"{name}_token at {printable(path)} must be {tokenizer.tokens[own]!r}, as in every {type(tokenizer).__name__}; got "
+                f"{token!r:.40}."
+            )
 
 
 def _check_added(path):

@@ -4,7 +4,15 @@ import warnings
 
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.added_tokens import mask_takes_space, with_added_tokens
-from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, described_rules, is_googles, model_type, row_tokens, section
+from keras_bert_rebuild.text.tokenizer_json import (
+    checked_vocabulary,
+    described_rules,
+    is_googles,
+    model_type,
+    row_settings,
+    row_tokens,
+    section,
+)
 from keras_bert_rebuild.text.vocabulary import TOKEN_MASK, is_cased, load_vocabulary
 
 # Settings in tokenizer_config.json to their names in normalizers of tokenizer.json.
@@ -40,10 +48,12 @@ def wordpiece_arguments(path, given):
         raise ValueError(f"expected a vocab.txt, or a folder with one, at {path}; it does not exist.")
     pipeline = pipeline if kind == "WordPiece" else {}
     tokens, added = with_added_tokens(tokens, folder)
+    row = row_tokens(pipeline, json_path)
     arguments = {
         "cased": None,
         **_arguments(cleaning_settings(folder, section(pipeline, "normalizer", json_path))),
-        "second_segment": _second_segment(folder, row_tokens(pipeline, json_path)),
+        "second_segment": 1 if row is None else row.second_segment,
+        **{name: value for name, value in row_settings(folder, pipeline).items() if value is not None},
         "mask_takes_space": mask_takes_space(folder, TOKEN_MASK),
         "added_tokens": added,
         **given,
@@ -116,10 +126,3 @@ def cleaning_settings(folder, normalizer):
         if settings.get(setting) not in (None, True, []):
             warnings.warn(f"{setting} in {path} is ignored, as transformers 5 does: {settings[setting]!r:.60}.", stacklevel=4)
     return {setting: value for setting, value in found.items() if value is not None}
-
-
-def _second_segment(folder, row):
-    """Segment of the second text of a pair: 0 for a model with a single segment."""
-    if json_object(folder / "config.json").get("type_vocab_size") == 1:
-        return 0
-    return 1 if row is None else row.second_segment

@@ -62,6 +62,7 @@ class WordPieceTokenizer(BatchTokenizer):
         tokenize_chinese_chars: make every CJK ideograph a word.
         second_segment: segment of the second text of a pair; 0 for a model with a single segment, such as a RoBERTa with WordPiece.
         mask_takes_space: whether white space before a written `[MASK]` belongs to it; None for no.
+        truncation_side: the end at which a text that is too long is cut, "right" or "left".
 
     Raises:
         ValueError: `[UNK]`, `[CLS]`, `[SEP]`, padding (`[PAD]` or the empty token) or an added token is not in the vocabulary.
@@ -86,19 +87,18 @@ class WordPieceTokenizer(BatchTokenizer):
         tokenize_chinese_chars: bool = True,
         second_segment: int = 1,
         mask_takes_space: bool | None = None,
+        truncation_side: str = "right",
     ) -> None:
         if isinstance(vocabulary, (str, Path)):
             vocabulary = load_vocabulary(vocabulary)
         elif not isinstance(vocabulary, dict):
             vocabulary = {token: i for i, token in enumerate(vocabulary)}
-        if second_segment not in (0, 1):
-            raise ValueError(f"second_segment must be 0 or 1; got {second_segment!r}.")
+        self._set_rows(second_segment, truncation_side)
         self.vocabulary = vocabulary
         self.rules = rules_of(added_tokens, vocabulary)
         self.added_tokens = tuple(self.rules)
         cased = is_cased(set(vocabulary).difference(self.added_tokens)) if cased is None else bool(cased)
         self.settings = WordPieceSettings(not cased, strip_accents, bool(tokenize_chinese_chars))
-        self.second_segment = int(second_segment)
         self.takes_space = (TOKEN_MASK,) if mask_takes_space else ()
         self._fast = fast
         self.tokens = {i: token for token, i in vocabulary.items()}
@@ -140,12 +140,9 @@ class WordPieceTokenizer(BatchTokenizer):
         """Whether case is retained."""
         return not self.settings.do_lower_case
 
-    def __reduce__(self):
-        return _made, (type(self), self.vocabulary, self._options())
-
-    def _options(self):
-        """The arguments of the constructor except the vocabulary."""
+    def _arguments(self):
         return {
+            "vocabulary": self.vocabulary,
             "cased": self.cased,
             "added_tokens": tuple(self.rules.values()),
             "fast": self._fast,
@@ -153,11 +150,8 @@ class WordPieceTokenizer(BatchTokenizer):
             "tokenize_chinese_chars": self.settings.tokenize_chinese_chars,
             "second_segment": self.second_segment,
             "mask_takes_space": bool(self.takes_space),
+            "truncation_side": self.truncation_side,
         }
-
-    def with_options(self, **options: Any) -> Self:
-        """A copy with some arguments of the constructor changed, such as `second_segment=0`."""
-        return type(self)(self.vocabulary, **{**self._options(), **options})
 
     def add_tokens(self, tokens: Sequence[str]) -> Self:
         """A copy with additional tokens, which get the next ids.
@@ -174,7 +168,7 @@ class WordPieceTokenizer(BatchTokenizer):
         table = PieceTable({**self.pieces, **{token: vocabulary[token] for token in new}}, self.unk_id, self.settings)
         words = [token for token in new if not token.startswith("##")]
         literal = [token for token in words if table.encode([token], False).ids.tolist() != [vocabulary[token]]]
-        return type(self)(vocabulary, **{**self._options(), "added_tokens": (*self.rules.values(), *literal)})
+        return self.with_options(vocabulary=vocabulary, added_tokens=(*self.rules.values(), *literal))
 
     def _encode_texts(self, texts, with_offsets, are_words):
         if self._table is None:
@@ -204,8 +198,3 @@ class WordPieceTokenizer(BatchTokenizer):
         pieces = {i: token for token, i in self.pieces.items()}
         tokens = [pieces.get(i) or f" {i}" for i in range(max(pieces) + 1)]
         return TensorFlowPieces(tokens, self.unk_id)
-
-
-def _made(kind, vocabulary, options):
-    """A tokenizer from the values of `__reduce__`."""
-    return kind(vocabulary, **options)

@@ -20,18 +20,21 @@ TEXTS = ["The cat SAT on the mat, Naïve café!", "C++ [E1]dog", "", "anna-ben 2
 def wordpiece(folder):
     rules = [AddedToken("C++", single_word=True), AddedToken("[E1]", special=True)]
     vocabulary = [*VOCABULARY, "C++", "[E1]"]
-    return WordPieceTokenizer(vocabulary, False, rules, strip_accents=False, tokenize_chinese_chars=False), {}
+    cleaning = {"strip_accents": False, "tokenize_chinese_chars": False}
+    return WordPieceTokenizer(vocabulary, False, rules, **cleaning, second_segment=0, truncation_side="left"), {}
 
 
 def byte_level_bpe(folder):
     small_tokenizers.byte_level_bpe(folder)
     vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
-    return ByteLevelBPETokenizer(vocabulary, merges, add_prefix_space=True, mask_takes_space=False), ROBERTA
+    rules = {"add_prefix_space": True, "mask_takes_space": False, "truncation_side": "left"}
+    return ByteLevelBPETokenizer(vocabulary, merges, **rules), ROBERTA
 
 
 def albert(folder):
     file = small_tokenizers.sentencepiece("albert", small_tokenizers.SENTENCES)
-    return SentencePieceTokenizer(file, "albert", lower=False, strip_accents=False), ALBERT
+    cleaning = {"lower": False, "strip_accents": False}
+    return SentencePieceTokenizer(file, "albert", **cleaning, second_segment=0, truncation_side="left"), ALBERT
 
 
 def xlm_roberta(folder):
@@ -44,7 +47,7 @@ def pipeline(folder):
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     tokenizer.add_tokens([AddedToken("C++", single_word=True)])
-    return PipelineTokenizer(json.loads(tokenizer.to_str())), {}
+    return PipelineTokenizer(json.loads(tokenizer.to_str()), second_segment=0, truncation_side="left"), {}
 
 
 KINDS = [wordpiece, byte_level_bpe, pipeline]

@@ -218,3 +218,52 @@ def test_a_custom_tokenizer_program_is_refused(tmp_path, settings):
     write_folder(tmp_path, settings)
     with pytest.raises(ValueError, match="which has its own word-splitting code"):
         load_tokenizer(tmp_path)
+
+
+# How transformers names what is cut, and what it is here; a single text is always cut in the same way.
+CUT = {"longest_first": "halves", "only_first": "only_first", "only_second": "only_second"}
+LONG = [text for text in TEXTS if 4 < len(text.split()) < 40][:24]
+ROWS = ("sentence-transformers/all-MiniLM-L6-v2", "distilroberta-base", "albert-base-v2", "xlm-roberta-base", "digits apart")
+
+
+def cut_rows(ours, theirs, max_len):
+    """Rows here and there: ids, and the segments that reach a model that gets zeros if the tokenizer gives none."""
+    for texts in ((LONG,), (LONG, LONG[::-1])):
+        for there, here in CUT.items() if len(texts) == 2 else (("longest_first", "longest_first"),):
+            try:
+                found = ours.encode_batch(*texts, max_len=max_len, truncation=here, special_tokens_in_text=True)
+            except ValueError:  # the other text leaves no room: transformers then returns rows that are too long
+                continue
+            expected = theirs(*texts, truncation=there, max_length=max_len)
+            segments = expected.get("token_type_ids") or [[0] * len(ids) for ids in expected["input_ids"]]
+            yield [row.tolist() for row in found.ids], expected["input_ids"]
+            yield [row.tolist() for row in found.segments], segments
+    if max_len > 7:
+        found = ours.encode_batch(LONG, max_len=max_len, stride=2, special_tokens_in_text=True)
+        expected = theirs(LONG, truncation=True, max_length=max_len, stride=2, return_overflowing_tokens=True)
+        # Our windows are in the order of the text, theirs in the order in which they are cut.
+        order = sorted(range(len(found.ids)), key=lambda row: (found.texts[row], row * (-1) ** (ours.truncation_side == "left")))
+        yield [found.ids[row].tolist() for row in order], expected["input_ids"]
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("place", ["tokenizer_config.json", "tokenizer.json", ""])
+@pytest.mark.parametrize("segments", [True, False])
+def test_rows_that_are_cut_and_their_segments_are_those_of_transformers(tmp_path, name, place, segments):
+    settings = next(each for each in READ if each.name == name)
+    names = ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"]
+    changes = {"model_input_names": names} | ({"truncation_side": "left"} if place == "tokenizer_config.json" else {})
+    if name in ("distilroberta-base", "xlm-roberta-base"):  # transformers gives them zeros, or none
+        changes.pop("model_input_names")
+    write_folder(tmp_path, settings._replace(tokenizer_config={**settings.tokenizer_config, **changes}))
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    if place == "tokenizer.json":
+        path = tmp_path / "tokenizer.json"
+        cut = {"direction": "Left", "max_length": 9, "strategy": "LongestFirst", "stride": 0}
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation": cut}))
+    ours, theirs = load_tokenizer(tmp_path), read_there(tmp_path, settings)
+    assert theirs.truncation_side == ("left" if place else "right")
+    for max_len in (5, 8, 13, 64, 120):
+        for found, expected in cut_rows(ours, theirs, max_len):
+            assert found == expected

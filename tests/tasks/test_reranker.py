@@ -103,15 +103,17 @@ def test_drawn_texts_are_a_function_of_seed_and_epoch_and_never_answer_the_query
             assert not set(texts[1:]) & right.get(number, {number})
 
 
-def test_a_row_of_a_query_and_a_drawn_text_is_that_of_the_tokenizer(rng):
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_row_of_a_query_and_a_drawn_text_is_that_of_the_tokenizer(rng, side):
+    tokenizer = TOKENIZER.with_options(truncation_side=side)
     groups = [TextGroup(sentence(rng, 3 + i), sentence(rng, words)) for i, words in enumerate((20, 9, 6, 3, 0))]
-    task = small_task(Reranker, max_len=16, negatives=3)
+    task = Reranker.from_encoder(small_encoder(), tokenizer, max_len=16, negatives=3)
     batches = task.batches(task.encode(groups), batch_size=5, seed=1)
     drawn = batches.drawn(0)
     (ids, segments), labels = batches.batch(0, 0)
     order = batches.batches(0)[0].indexes
     pairs = [(groups[i].query, groups[text].positive) for i in order for text in drawn.texts[i]]
-    expected = TOKENIZER.encode_batch(*map(list, zip(*pairs, strict=True)), max_len=16, truncation="only_second")
+    expected = tokenizer.encode_batch(*map(list, zip(*pairs, strict=True)), max_len=16, truncation="only_second")
     for row, (wanted, of_segment) in enumerate(zip(expected.ids, expected.segments, strict=True)):
         assert ids[row][: len(wanted)].tolist() == wanted.tolist()
         assert not ids[row][len(wanted) :].any()

@@ -103,3 +103,13 @@ def test_four_threads_get_the_answers_of_one():
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(task, questions))
     assert [[round(one.probability, 4) for one in answers] for answers in found] == expected
+
+
+def test_the_other_text_of_a_pair_is_cut_where_the_tokenizer_cuts():
+    first, second = " ".join(WORDS[:17]), " ".join(WORDS[::-1])
+    left = TOKENIZER.with_options(truncation_side="left")
+    for limited, count in ((9, 9), (None, 10)):  # by its own limit, or to half the length without the special tokens
+        for tokenizer, words in ((TOKENIZER, second.split()[:count]), (left, second.split()[-count:])):
+            windows = encode_windows(tokenizer, [first], [second], max_len=24, stride=2, side=0, shortest=limited)
+            for offsets, sides in zip(windows.offsets, windows.sides, strict=True):
+                assert [second[start:stop] for start, stop in offsets[sides == 1]] == words

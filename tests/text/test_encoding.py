@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import WordPieceTokenizer
@@ -22,15 +22,18 @@ def numbers(count):
     return " ".join(map(str, range(count)))
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
 @given(count=st.integers(0, 60), room=st.integers(1, 20), data=st.data())
-def test_windows_cover_a_text_and_share_the_stride(count, room, data):
+def test_windows_cover_a_text_and_share_the_stride(side, count, room, data):
     stride = data.draw(st.integers(0, room - 1))
-    encoding = TOKENIZER.encode_batch([numbers(count)], max_len=room + 2, stride=stride, pad_to=None)
+    encoding = TOKENIZER.with_options(truncation_side=side).encode_batch(
+        [numbers(count)], max_len=room + 2, stride=stride, pad_to=None
+    )
     windows = [TOKENIZER.decode(ids).split() for ids in encoding.ids]
     assert [word for i, window in enumerate(windows) for word in window[stride * (i > 0) :]] == numbers(count).split()
     for before, after in pairwise(windows):
-        assert len(before) == room
-        assert before[room - stride :] == after[:stride]
+        assert len(before if side == "right" else after) == room
+        assert before[len(before) - stride :] == after[:stride]
     assert encoding.texts.tolist() == [0] * len(windows)
 
 
@@ -47,6 +50,31 @@ def test_rows_in_arrays_are_those_in_lists(cls_last, counts, room, windows):
         assert found.ids[i, : sizes[i]].tolist() == ids.tolist()
         assert found.segments[i, : sizes[i]].tolist() == segments.tolist()
         assert (found.ids[i, sizes[i] :] == TOKENIZER.pad_id).all()
+
+
+@given(
+    counts=st.lists(st.integers(0, 60), min_size=1, max_size=5),
+    room=st.integers(3, 30),
+    truncation=st.sampled_from(["longest_first", "halves", "only_first", None]),
+)
+def test_texts_cut_on_the_left_have_the_lengths_of_those_cut_on_the_right_and_end_where_the_texts_do(counts, room, truncation):
+    left = TOKENIZER.with_options(truncation_side="left")
+    texts, pairs = ([numbers(count) for count in lengths] for lengths in (counts, counts[::-1]))
+    options = {"max_len": room + 3} if truncation is None else {"pairs": pairs, "truncation": truncation, "max_len": room + 3}
+    try:
+        right = TOKENIZER.encode_batch(texts, **options)
+    except ValueError:
+        assume(False)
+    found = left.encode_batch(texts, **options, return_offsets=True)
+    for i, (here, there) in enumerate(zip(found.ids, right.ids, strict=True)):
+        sides = [TOKENIZER.decode(part).split() for part in np.split(here, np.flatnonzero(here == TOKENIZER.sep_id))]
+        wanted = [TOKENIZER.decode(part).split() for part in np.split(there, np.flatnonzero(there == TOKENIZER.sep_id))]
+        for text, words, of_right in zip([texts[i], pairs[i]], sides[: len(sides) - 1], wanted, strict=False):
+            assert words == text.split()[len(text.split()) - len(of_right) :]
+        inside = found.word_ids[i] >= 0
+        whole = [texts[i]] if truncation is None else [texts[i], pairs[i]]
+        spans = {text[start:stop] for text in whole for start, stop in found.offsets[i][inside]}
+        assert set(TOKENIZER.decode(here).split()) <= spans
 
 
 @given(count=st.integers(1, 60), room=st.integers(1, 20), data=st.data())

@@ -56,6 +56,76 @@ def test_sentencepiece_models_have_their_family(tmp_path, family, file):
         load_tokenizer(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("settings", "pipeline", "pair"),
+    [
+        ({}, {}, "[CLS] a b [SEP] c [SEP] 000011"),
+        ({"model_input_names": ["input_ids", "attention_mask"]}, {}, "[CLS] a b [SEP] c [SEP] 000000"),
+        ({"model_input_names": ["input_ids", "token_type_ids"]}, {}, "[CLS] a b [SEP] c [SEP] 000011"),
+        ({"truncation_side": "left"}, {}, "[CLS] b c [SEP] d [SEP] 000011"),
+        ({}, {"truncation": {"direction": "Left"}}, "[CLS] b c [SEP] d [SEP] 000011"),
+        ({"truncation_side": "right"}, {"truncation": {"direction": "Left"}}, "[CLS] a b [SEP] c [SEP] 000011"),
+        ({"padding_side": "left", "model_max_length": 4}, {}, "[CLS] a b [SEP] c [SEP] 000011"),
+    ],
+)
+@pytest.mark.parametrize("splitter", ["BertPreTokenizer", "WhitespaceSplit"])
+def test_segments_and_the_side_of_a_cut_are_those_of_the_settings(tmp_path, settings, pipeline, pair, splitter):
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcd"]
+    values = {
+        "model": {"type": "WordPiece", "vocab": {token: i for i, token in enumerate(tokens)}, "unk_token": "[UNK]"},
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": splitter},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        **pipeline,
+    }
+    values["model"] |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    if "truncation" in pipeline:
+        values["truncation"] |= {"max_length": 9, "strategy": "LongestFirst", "stride": 0}
+    write(tmp_path, "tokenizer.json", values)
+    write(tmp_path, "tokenizer_config.json", settings)
+    tokenizer = load_tokenizer(tmp_path)
+    assert isinstance(tokenizer, WordPieceTokenizer if splitter == "BertPreTokenizer" else PipelineTokenizer)
+    row = tokenizer.encode_batch(["a b c"], ["c d"], max_len=6, pad_to="longest")
+    tokens = " ".join(tokenizer.tokens[i] for i in row.ids[0].tolist())
+    assert f"{tokens} {''.join(map(str, row.segments[0].tolist()))}" == pair
+
+
+@needs_sentencepiece
+@pytest.mark.parametrize("family", ["albert", "xlnet"])
+def test_a_sentencepiece_folder_without_segments_has_segment_0_and_cuts_where_it_says(tmp_path, family):
+    (tmp_path / "spiece.model").write_bytes(small_tokenizers.sentencepiece(family))
+    plain = load_tokenizer(tmp_path)
+    write(tmp_path, "tokenizer_config.json", {"model_input_names": ["input_ids"], "truncation_side": "left"})
+    tokenizer, text = load_tokenizer(tmp_path), "the harbour was quiet in the hour"
+    assert plain.encode_batch([text], ["the boats"], pad_to="longest").segments.any()
+    assert not tokenizer.encode_batch([text], ["the boats"], pad_to="longest").segments.any()
+    ids = tokenizer.encode_flat([text])[0].tolist()
+    assert [i for i in tokenizer.encode_batch([text], max_len=6).ids[0].tolist() if i not in tokenizer.special_ids] == ids[-4:]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"truncation_side": "middle"}, "truncation_side at .* must be right or left; got 'middle'"),
+        ({"truncation_side": 1}, "truncation_side at .* must be right or left; got 1"),
+        (
+            {"model_input_names": "input_ids"},
+            r"model_input_names in .*tokenizer_config\.json must be a list of names; got 'input_ids'",
+        ),
+    ],
+)
+def test_settings_of_rows_that_say_nothing_are_one_sentence(bpe, settings, message):
+    write(bpe, "tokenizer_config.json", settings)
+    with pytest.raises(ValueError, match=message):
+        load_tokenizer(bpe)
+
+
 def test_settings_decide_between_several(bpe):
     write(bpe, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]))
     with pytest.raises(ValueError, match="it has several"):

@@ -127,3 +127,12 @@ def test_the_mask_strips_the_space_as_the_files_say(tmp_path):
         assert bool(tokenizer.takes_space) is takes
         encoding = tokenizer.encode_batch([text], special_tokens_in_text=True, return_offsets=True)
         assert [text[start:stop] for start, stop in encoding.offsets[0]][1:-1] == ["a", "[MASK]", "b"]
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config", "special_tokens_map"])
+def test_settings_that_name_another_special_token_are_one_sentence(tmp_path, file):
+    vocabulary = [*VOCABULARY, "[BOS]"]
+    files = {file: {"cls_token": "[BOS]"}, "tokenizer_config": {"do_lower_case": True}}
+    files[file] = {**files.get(file, {}), "cls_token": {"content": "[BOS]"}, "sep_token": "[SEP]"}
+    with pytest.raises(ValueError, match=r"cls_token at .* must be '\[CLS\]', as in every WordPieceTokenizer; got '\[BOS\]'"):
+        load_tokenizer(folder_of(tmp_path, vocabulary=vocabulary, settings=files.pop("tokenizer_config"), **files))
