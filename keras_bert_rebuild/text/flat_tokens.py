@@ -84,6 +84,37 @@ def flat_encodings(encodings, with_offsets):
     return flat
 
 
+def trim_spaces(flat, texts, before, after, is_space):
+    """Exclude spaces of the texts at both ends of tokens from their offsets, in place.
+
+    A space that is in a token alone, since a tokenizer puts one before every word, is not in the text and takes no character.
+
+    Args:
+        flat: `FlatTokens` with offsets.
+        texts: the texts, a list of strings.
+        before, after: the number of spaces at the beginning and at the end of every token `(tokens,)`; for a token of spaces alone
+            `before` is -1.
+        is_space: a function from a character to whether it becomes a space in tokens.
+    """
+    codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    base = np.repeat(np.cumsum(sizes) - sizes, flat.lengths)
+    known = {}
+    for counts, ends, step in ((before, flat.starts, 1), (after, flat.stops, -1)):
+        rows = np.flatnonzero(counts > 0)
+        while len(rows):
+            rows = rows[flat.starts[rows] < flat.stops[rows]]
+            chars = codes[base[rows] + ends[rows] + min(step, 0)]
+            for code in np.unique(chars).tolist():
+                if code not in known:
+                    known[code] = is_space(chr(code))
+            rows = rows[[known[code] for code in chars.tolist()]] if len(rows) else rows
+            ends[rows] += step
+            counts[rows] -= 1
+            rows = rows[counts[rows] > 0]
+    flat.stops = np.where(before < 0, flat.starts, flat.stops)
+
+
 def _joined(columns):
     return np.fromiter(itertools.chain.from_iterable(columns), np.int64)
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.added_tokens import FLAGS, added_token, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
-from keras_bert_rebuild.text.flat_tokens import flat_encodings
+from keras_bert_rebuild.text.flat_tokens import flat_encodings, trim_spaces
 from keras_bert_rebuild.text.tokenizer_json import (
     SPECIAL_NAMES,
     RowTokens,
@@ -27,6 +27,9 @@ from keras_bert_rebuild.text.tokenizer_json import (
     section,
 )
 from keras_bert_rebuild.text.wordpiece_files import GENERIC_CLASSES, IN_NORMALIZER, cleaning_settings
+
+# A space in byte-level tokens.
+SPACE = "Ġ"
 
 # The usual special tokens of BERT and RoBERTa.
 USUAL = {
@@ -143,11 +146,27 @@ def with_hidden_tokens(pipeline, special, where):
     }
 
 
+def without_trimming(processor):
+    """A post-processor that leaves spaces in the offsets of byte-level tokens.
+
+    The package tokenizers counts them in the token, and so removes the first letter of a word if the pre-tokenizer has put a space
+    before it that is not in the text. `trim_spaces` compares with the text.
+
+    Args:
+        processor: the post-processor of a tokenizer.json, or None.
+    """
+    if not isinstance(processor, dict):
+        return processor
+    if processor.get("type") == "Sequence":
+        return {**processor, "processors": [without_trimming(each) for each in processor.get("processors") or []]}
+    return {**processor, "trim_offsets": False} if processor.get("type") in ("ByteLevel", "RobertaProcessing") else processor
+
+
 class PipelineTokenizer(BatchTokenizer):
     """Splits texts by a tokenizer.json, many at a time, with any normalizers, pre-tokenizers and model.
 
-    Ids, offsets and words are those of the package tokenizers. As for every tokenizer here, written special tokens are text unless
-    `special_tokens_in_text` is set. Several times slower than `WordPieceTokenizer`.
+    Ids and words are those of the package tokenizers, and so are offsets, but for a letter that it removes from words with byte-level
+    tokens. As for every tokenizer here, written special tokens are text unless `special_tokens_in_text` is set. Several times slower than `WordPieceTokenizer`.
 
     Args:
         pipeline: the content of a tokenizer.json, a dictionary, or its path. Of its truncation only the side is read, and
@@ -191,6 +210,7 @@ class PipelineTokenizer(BatchTokenizer):
         self.takes_space = tuple(rule.content for rule in rules if rule.content in special and rule.lstrip)
         self.rules = {rule.content: rule for rule in rules if rule.content not in special}
         self.added_tokens = tuple(self.rules)
+        self._trims = without_trimming(self.pipeline.get("post_processor")) != self.pipeline.get("post_processor")
         self._where, self._plain = where, None
 
     @classmethod
@@ -226,7 +246,16 @@ class PipelineTokenizer(BatchTokenizer):
         flat = flat_encodings(encode(texts, add_special_tokens=False), with_offsets)
         if real_ids is not None:
             flat.ids = real_ids[flat.ids]
+        if with_offsets and self._trims:
+            tokens, which = np.unique(flat.ids, return_inverse=True)
+            before, after = np.array([_spaces(self.tokens[i]) for i in tokens.tolist()], np.int64).reshape(-1, 2).T
+            trim_spaces(flat, texts, before[which], after[which], self._is_space)
         return flat
+
+    def _is_space(self, char):
+        """Whether a character of a text becomes a space."""
+        normalizer = self._full.normalizer
+        return char == " " or (normalizer is not None and normalizer.normalize_str(f"x{char}x").endswith("x x"))
 
     def _encode_texts(self, texts, with_offsets, are_words):
         return self._encode_written(texts, with_offsets, are_words, False)
@@ -248,7 +277,14 @@ class PipelineTokenizer(BatchTokenizer):
         return self._plain
 
 
+def _spaces(token):
+    """The number of spaces at the beginning and at the end of a byte-level token; -1 and 0 for spaces alone."""
+    inside = token.strip(SPACE)
+    return (len(token) - len(token.lstrip(SPACE)), len(token) - len(token.rstrip(SPACE))) if inside else (-1, 0)
+
+
 def _tokenizer(pipeline, where):
+    pipeline = {**pipeline, "post_processor": without_trimming(pipeline.get("post_processor"))}
     try:
         return Tokenizer.from_str(json.dumps(pipeline))
     except Exception as error:  # the package raises nothing more specific

@@ -6,7 +6,9 @@ import pickle
 import numpy as np
 import pytest
 from helpers import small_tokenizers
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from keras_bert_rebuild import load_tokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
@@ -158,3 +160,110 @@ def test_byte_pair_models_with_other_words_are_run_unchanged(tmp_path):
     assert ours.separators == 2
     for text in small_tokenizers.SENTENCES[:6]:
         assert ours.encode_flat([text])[0].tolist() == peer.encode(text).ids
+
+
+ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+MERGES = [
+    ("Ġ", "Ġ"),
+    ("Ġ", "ĉ"),
+    ("Ġ", "."),
+    ("t", "h"),
+    ("Ġ", "th"),
+    ("Ġth", "e"),
+    ("Ġ", "a"),
+    ("Ã", "Ħ"),
+    ("Ġ", "ÃĦ"),
+    ("a", "Ġ"),
+]
+NORMALIZERS = {
+    "none": None,
+    "NFKC": normalizers.NFKC(),
+    "lower case": normalizers.Lowercase(),
+    "hyphens as spaces": normalizers.Replace("-", " "),
+    "one space": normalizers.Sequence([normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]),
+}
+SPLITTERS = {
+    "none": None,
+    "words": pre_tokenizers.Whitespace(),
+    "white space": pre_tokenizers.WhitespaceSplit(),
+    "digits": pre_tokenizers.Digits(True),
+    "marks": pre_tokenizers.Punctuation(),
+    "BERT": pre_tokenizers.BertPreTokenizer(),
+    "spaces before words": pre_tokenizers.Split(" ", "merged_with_next"),
+    "spaces after words": pre_tokenizers.Split(" ", "merged_with_previous"),
+}
+
+
+def bytes_of(token):
+    """The bytes of a byte-level token."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [i for i in range(256) if i not in plain]
+    numbers = {chr(i): i for i in plain} | {chr(256 + n): i for n, i in enumerate(others)}
+    return bytes(numbers[char] for char in token)
+
+
+def byte_level(normalizer, splitter, prefix, regex, processor):
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = [*ROBERTA, *alphabet, *map("".join, MERGES)]
+    tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(vocabulary)}, MERGES))
+    last = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=regex)
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = last if splitter is None else pre_tokenizers.Sequence([splitter, last])
+    tokenizer.post_processor = processor
+    tokenizer.add_special_tokens(ROBERTA)
+    tokenizer.add_tokens([AddedToken("<e>", lstrip=True, normalized=False)])
+    return PipelineTokenizer(json.loads(tokenizer.to_str()))
+
+
+PROCESSORS = {
+    "with a space": processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, True),
+    "without": processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False),
+    "in steps": processors.Sequence(
+        [
+            processors.ByteLevel(trim_offsets=True),
+            processors.TemplateProcessing("<s> $A </s>", "<s> $A </s> </s> $B </s>", [("<s>", 0), ("</s>", 2)]),
+        ]
+    ),
+}
+
+
+@given(
+    text=st.text(st.sampled_from("theaN .,-'19Ääß京😀\t\n\r\x1c\x85\xa0\u2003\u2028\u3000"), max_size=12),
+    normalizer=st.sampled_from(sorted(NORMALIZERS)),
+    splitter=st.sampled_from(sorted(SPLITTERS)),
+    prefix=st.booleans(),
+    regex=st.booleans(),
+    processor=st.sampled_from(sorted(PROCESSORS)),
+)
+def test_the_characters_of_a_byte_level_token_are_its_bytes(text, normalizer, splitter, prefix, regex, processor):
+    form = NORMALIZERS[normalizer]
+    tokenizer = byte_level(form, SPLITTERS[splitter], prefix, regex, PROCESSORS[processor])
+    encoding = tokenizer.encode_batch([text], return_offsets=True)
+    covered = set()
+    for i, (start, stop) in zip(encoding.ids[0][1:-1].tolist(), encoding.offsets[0][1:-1].tolist(), strict=True):
+        inside, found = bytes_of(tokenizer.tokens[i].strip("Ġ")), text[start:stop]
+        covered |= set(range(start, stop))
+        if not inside:
+            assert found == ""
+            continue
+        try:
+            expected = inside.decode()
+        except UnicodeDecodeError:  # some bytes of one character
+            assert len(found.strip(" ")) == 1
+            continue
+        assert (found if form is None else form.normalize_str(f".{found}.")[1:-1]) == expected
+    # No character but spaces is in no token.
+    assert all(text[i].isspace() or text[i] == "-" for i in set(range(len(text))) - covered)
+
+
+def test_words_keep_their_first_letters_where_spaces_are_put_before_all_of_them():
+    text = "Anna has a port\u3000in the   Ä, then a<e> th"
+    tokenizer = byte_level(normalizers.NFKC(), pre_tokenizers.Whitespace(), True, False, PROCESSORS["with a space"])
+    encoding = tokenizer.encode_batch([text, text[5:]], return_offsets=True)
+    for row, line in enumerate((text, text[5:])):
+        words = encoding.word_ids[row]
+        found = [encoding.offsets[row][words == word] for word in range(words.max() + 1)]
+        assert " ".join(line[spans[:, 0].min() : spans[:, 1].max()] for spans in found) == " ".join(
+            line.replace(",", " , ").replace("<e>", " <e> ").split()
+        )
