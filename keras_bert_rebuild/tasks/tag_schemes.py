@@ -7,7 +7,17 @@ from collections import Counter, namedtuple
 import numpy as np
 
 from keras_bert_rebuild.layers.conditional_random_field import viterbi
-from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE, entities_of, prefix_of, type_of
+from keras_bert_rebuild.tasks.metrics.entities import (
+    OUTSIDE,
+    PREFIXES,
+    canonical,
+    entities_of,
+    notation_of,
+    prefix_of,
+    type_of,
+    with_insides,
+    written,
+)
 
 # The neighbour of a word in an entity: a word of the same entity, a word of another entity with the same label, or anything else (a
 # word outside, an entity with another label, an end of the text).
@@ -28,55 +38,91 @@ SCHEMES = {
 }  # fmt: skip
 
 
+# Labels with the prefixes of IOE1 and IOE2 alone do not show which of the two they are, and the two contradict each other.
+AMBIGUOUS = ("IOE1", "IOE2")
+
+
+@functools.cache
+def rules_of(scheme):
+    """For every prefix of a scheme, its allowed neighbours as in `SCHEMES`; any for a label without a prefix.
+
+    A scheme that is not in `SCHEMES` is named by its prefixes, such as "BIS". Words whose own prefix is missing have another:
+    the last word that of words inside, these that of the first word, and a single word that of the first.
+    """
+    rules = SCHEMES.get(scheme)
+    if rules is None:
+        own = lambda letters: [letter for letter in letters if letter in scheme]  # noqa: E731
+        inside = own("IM") or (own("B") if own("ELSUW") else [])
+        first, last = own("B") or inside, own("EL") or inside
+        # Without B, as in IOE2, the last word of an entity may also be its first.
+        single = own("SUW") or own("B") or [*inside, *own("EL")]
+        single = single if first else [*single, *own("EL")]
+        edge = SAME_LABEL + OTHER
+        rules = {
+            letter: (
+                SAME_ENTITY * (letter in (*inside, *last)) + edge * (letter in (*first, *single)),
+                SAME_ENTITY * (letter in (*first, *inside)) + edge * (letter in (*last, *single)),
+            )
+            for letter in own("SUWELBIM")
+        }
+    return {**rules, "": (SAME_ENTITY + SAME_LABEL + OTHER,) * 2}
+
+
 def check_scheme(name, labels):
     """The scheme; a ValueError if it is unknown or a tag does not belong to it."""
-    if name not in SCHEMES:
-        raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}; got {name!r}.")
-    others = [tag for tag in labels if tag != OUTSIDE and (prefix_of(tag) not in SCHEMES[name] or tag[1:2] not in ("", "-"))]
+    if name not in SCHEMES and not (isinstance(name, str) and name and set(name) <= PREFIXES.keys()):
+        raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, or prefixes such as BIS; got {name!r}.")
+    notation = notation_of(labels) or "plain"
+    allowed = () if notation == "plain" and name != "IO" else rules_of(name)
+    others = [tag for tag in labels if tag != OUTSIDE and prefix_of(canonical(tag, notation)) not in allowed]
     if others:
         raise ValueError(f"scheme must have all the tags; {name!r} does not have the tag {others[0]!r}.")
     return name
 
 
-def are_of_entities(tags):
-    """Whether tags describe entities in one of the schemes."""
-    if not all(isinstance(tag, str) for tag in tags):
-        return False
-    return set(tags) <= {OUTSIDE} or recognised({*tags, OUTSIDE}) is not None
-
-
 def recognised(labels, sentences=()):
     """The scheme of tags, inferred from the set of tags and, if several fit, from their order in sentences.
 
-    The scheme whose rules the sentences break least often is chosen. In case of a tie, tags with an I-x but no B-x are IOB1, those
-    with an I-x but no E-x are IOE1; otherwise the first of `SCHEMES` that has all prefixes is chosen.
+    From labels alone it is the scheme with exactly their prefixes; IOB1 if there is an I-x but no B-x. The one that sentences break
+    least often may have more prefixes; in case of a tie, tags with an I-x but no E-x are IOE1, and otherwise the first of `SCHEMES`
+    is chosen.
 
     Args:
-        labels: all tags.
+        labels: all tags; some or all may have no prefix, if there is O.
         sentences: the tags of each sentence.
 
     Returns:
-        A key of `SCHEMES`; None for tags that do not describe entities, such as parts of speech.
+        A key of `SCHEMES`, or the prefixes if no scheme of this table has them, see `rules_of`; None for tags that do not describe
+        entities, such as parts of speech.
     """
-    tags = set(labels) - {OUTSIDE}
-    bare = tags <= {prefix for scheme in SCHEMES.values() for prefix in scheme} and OUTSIDE in labels
-    if not tags or not (bare or all(tag[1:2] == "-" and len(tag) > 2 for tag in tags)):
+    notation = notation_of(labels)
+    if notation is None:
         return None
-    prefixes = {prefix_of(tag) for tag in tags}
-    names = [name for name, scheme in SCHEMES.items() if prefixes <= scheme.keys()]
-    pairs = Counter(pair for sentence in sentences for pair in itertools.pairwise([OUTSIDE, *sentence, OUTSIDE]))
+    tags = {canonical(tag, notation) for tag in labels} - {OUTSIDE}
+    prefixes = {prefix_of(tag) for tag in tags} - {""}
+    if prefixes == {"B"}:
+        prefixes = {"B", "I"}  # all entities have one word
+    own = "".join(letter for letter in PREFIXES if letter in prefixes)
+    exact = [name for name, scheme in SCHEMES.items() if prefixes == scheme.keys()]
+    if not sentences:
+        names = [name for name in exact if name not in AMBIGUOUS] or [own]
+    else:
+        names = [name for name, scheme in SCHEMES.items() if prefixes <= scheme.keys()] + ([] if exact else [own])
+    rows = ([canonical(tag, notation) for tag in sentence] for sentence in sentences)
+    pairs = Counter(pair for row in rows for pair in itertools.pairwise([OUTSIDE, *row, OUTSIDE]))
+    kinds = {type_of(tag) for tag in tags if prefix_of(tag)}
 
     def rank(name):
         broken = sum(count for (before, tag), count in pairs.items() if not may_follow(name, before, tag))
-        missing = sum(_tag(prefix, kind) not in tags for kind in map(type_of, tags) for prefix in needed(name))
-        return broken, missing > 0
+        missing = any(_tag(prefix, kind) not in tags for kind in kinds for prefix in needed(name))
+        return broken, name not in SCHEMES, missing
 
-    return min(names, key=rank, default=None)
+    return min(names, key=rank)
 
 
 def needed(scheme):
     """The prefixes that every label of a scheme needs; others occur only between adjacent entities with the same label."""
-    return [prefix for prefix, sides in SCHEMES[scheme].items() if SAME_LABEL not in sides]
+    return [prefix for prefix, sides in rules_of(scheme).items() if prefix and SAME_LABEL not in sides]
 
 
 def tags_for(scheme, kinds, seen=()):
@@ -84,10 +130,20 @@ def tags_for(scheme, kinds, seen=()):
     return {OUTSIDE, *seen, *(_tag(prefix, kind) for kind in kinds for prefix in needed(scheme))}
 
 
+def all_labels(scheme, labels):
+    """The labels and the further ones that their scheme needs, sorted with O first and by what they label."""
+    if scheme is None:
+        return tuple(sorted(labels, key=lambda label: (label != OUTSIDE, label)))
+    notation = notation_of(labels)
+    tags = {canonical(label, notation) for label in labels}
+    tags = tags_for(scheme, {type_of(tag) for tag in tags - {OUTSIDE} if prefix_of(tag)}, tags)
+    return tuple(written(tag, notation) for tag in sorted(tags, key=lambda tag: (tag != OUTSIDE, type_of(tag), tag)))
+
+
 def may_follow(scheme, before, tag):
     """Whether a tag may follow another one; the ends of a sentence count as O."""
-    right = OTHER if before == OUTSIDE else SCHEMES[scheme][prefix_of(before)][1]
-    left = OTHER if tag == OUTSIDE else SCHEMES[scheme][prefix_of(tag)][0]
+    right = OTHER if before == OUTSIDE else rules_of(scheme)[prefix_of(before)][1]
+    left = OTHER if tag == OUTSIDE else rules_of(scheme)[prefix_of(tag)][0]
     if OUTSIDE in (before, tag) or type_of(before) != type_of(tag):
         return OTHER in right and OTHER in left
     return any(side in right and side in left for side in (SAME_ENTITY, SAME_LABEL))
@@ -95,7 +151,7 @@ def may_follow(scheme, before, tag):
 
 def is_legal(scheme, tags):
     """Whether the tags of a sentence follow the rules of a scheme."""
-    of_scheme = all(tag == OUTSIDE or prefix_of(tag) in SCHEMES[scheme] for tag in tags)
+    of_scheme = all(tag == OUTSIDE or prefix_of(tag) in rules_of(scheme) for tag in tags)
     return of_scheme and all(may_follow(scheme, *pair) for pair in itertools.pairwise([OUTSIDE, *tags, OUTSIDE]))
 
 
@@ -134,18 +190,18 @@ def in_scheme(scheme, tags):
 
 def nearest_tag(scheme, tag, known):
     """The tag if it is known; otherwise the known tag with the same meaning for an entity of one word, such as I-x for B-x in IOB1
-    and IOE1."""
+    and IOE1, or -x for a label without prefixes."""
     if tag in known or tag == OUTSIDE:
         return tag
     others = [_tag(prefix, type_of(tag)) for prefix in needed(scheme)]
-    return others[0] if len(others) == 1 and others[0] in known else tag
+    others = [*(others if len(others) == 1 else ()), f"-{type_of(tag)}"]
+    return next((other for other in others if other in known), tag)
 
 
 def _prefix(scheme, left, right):
-    sides = SCHEMES[scheme]
     if scheme == "IO":
         return "I"
-    return next(prefix for prefix, (lefts, rights) in sides.items() if left in lefts and right in rights)
+    return next(prefix for prefix, (lefts, rights) in rules_of(scheme).items() if left in lefts and right in rights) or "I"
 
 
 def _tag(prefix, kind):
@@ -156,14 +212,15 @@ def _tag(prefix, kind):
 Span = namedtuple("Span", ["label", "start", "end"])
 
 
-def spans_of_tags(tags):
-    """The entities that tags of any scheme describe.
+def spans_of_tags(tags, scheme=None):
+    """The entities that tags of any scheme describe; a scheme without prefixes for words inside must be given.
 
     Example:
 
     >>> [tuple(span) for span in spans_of_tags(["B-per", "I-per", "O", "I-loc", "B-loc"])]
     [('per', 0, 2), ('loc', 3, 4), ('loc', 4, 5)]
     """
+    tags = tags if scheme is None else with_insides(tags, scheme)
     return [Span(kind, first, last + 1) for kind, first, last in entities_of(tags)]
 
 

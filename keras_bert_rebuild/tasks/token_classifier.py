@@ -14,9 +14,9 @@ from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.metrics import class_scores, entity_scores, entity_type_scores, tag_scores
 from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
-from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE, type_of
+from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE, canonical, notation_of, type_of, with_insides, written
 from keras_bert_rebuild.tasks.tag_schemes import (
-    are_of_entities,
+    all_labels,
     best_tags,
     check_scheme,
     in_scheme,
@@ -52,9 +52,9 @@ class TokenClassifier(Task):
     Args:
         model: a `BertModel` with the head "token_classification"; `model.config.labels` are the tags.
         tokenizer: as for `task_tokenizer`.
-        scheme: the tagging scheme, one of "IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU", "BMES" and "BMEWO". None to infer
-            it from the set of tags, for example IOB1 if there is an I-x but no B-x; `scheme_of` infers it from examples, which is
-            more reliable.
+        scheme: the tagging scheme, one of "IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU", "BMES" and "BMEWO", or prefixes
+            such as "BIS". None to infer it from the set of tags, for example IOB1 if there is an I-x but no B-x; `scheme_of` infers
+            it from examples, which is more reliable.
         max_len, stride: see `Task`.
 
     Reference: Devlin et al., 2019, section 5.3 (https://arxiv.org/abs/1810.04805).
@@ -84,6 +84,8 @@ class TokenClassifier(Task):
             raise ValueError(f"a token classifier must have at least two tags; got {list(self.labels)}.")
         self._numbers = {label: i for i, label in enumerate(self.labels)}
         self.scheme = recognised(self.labels) if scheme is None else check_scheme(scheme, self.labels)
+        self.notation = notation_of(self.labels) or "plain"
+        self._known = [canonical(label, self.notation) for label in self.labels]
 
     @classmethod
     def from_encoder(
@@ -116,12 +118,11 @@ class TokenClassifier(Task):
         Raises:
             ValueError: there are no tags, or only one.
         """
-        tags, scheme = _tags_and_scheme(example_list(examples))
-        if scheme is not None:
-            tags = tags_for(scheme, {type_of(tag) for tag in tags - {OUTSIDE}}, tags)
-        if len(tags) < 2:
-            raise ValueError(f"examples must have at least two different tags; they have {list(tags) or 'none'}.")
-        return tuple(sorted(tags, key=lambda tag: (tag != OUTSIDE, tag if scheme is None else type_of(tag), tag)))
+        labels, scheme = _tags_and_scheme(example_list(examples))
+        labels = all_labels(scheme, labels)
+        if len(labels) < 2:
+            raise ValueError(f"examples must have at least two different tags; they have {list(labels) or 'none'}.")
+        return labels
 
     @staticmethod
     def scheme_of(examples: Iterable[Any]) -> str | None:
@@ -187,11 +188,10 @@ class TokenClassifier(Task):
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Precision, recall and F1 of entities, the same in any scheme; accuracy if tags do not describe entities."""
-        right = self.right_tags(examples)
-        return (tag_scores if self.scheme is None else entity_scores)(right, [answer.tags for answer in answers])
+        return (tag_scores if self.scheme is None else entity_scores)(*self._compared(examples, answers))
 
     def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
-        right, predicted = self.right_tags(examples), [list(answer.tags) for answer in answers]
+        right, predicted = self._compared(examples, answers)
         # I-x and B-x share a row of the confusion matrix, which shows whether a word was found and with which label.
         shown = (lambda tag: tag) if self.scheme is None else type_of
         flat = [[shown(tag) for tags in side for tag in tags] for side in (right, predicted)]
@@ -202,6 +202,8 @@ class TokenClassifier(Task):
         entities = [{**entity._asdict(), "probability": round(entity.probability, 6)} for entity in answer.entities]
         if isinstance(example, TaggedWords):
             return {"words": list(example.words), "tags": list(answer.tags), "entities": entities}
+        if self.scheme is None:
+            return {"text": example.text, "words": [example.text[a:b] for a, b in answer.offsets], "tags": list(answer.tags)}
         return {"text": example.text, "entities": entities}
 
     def rate_multipliers(self) -> dict[str, float]:
@@ -219,6 +221,14 @@ class TokenClassifier(Task):
     def settings(self) -> dict[str, Any]:
         return {"scheme": self.scheme, **super().settings()}
 
+    def _compared(self, examples, answers):
+        """The right and predicted tags as metrics read them: labels, or if they describe entities canonical tags."""
+        sides = self.right_tags(examples), [list(answer.tags) for answer in answers]
+        if self.scheme is None:
+            return sides
+        read = lambda tags: with_insides([canonical(tag, self.notation) for tag in tags], self.scheme)  # noqa: E731
+        return tuple([read(tags) for tags in side] for side in sides)
+
     def _words(self, examples):
         """The windows of examples, and which tokens are the first of a word."""
         in_words = {not isinstance(example, TaggedText) for example in examples}
@@ -234,7 +244,8 @@ class TokenClassifier(Task):
         if tags is None:
             return None
         if self.scheme is not None:
-            tags = [nearest_tag(self.scheme, tag, self._numbers) for tag in tags]
+            near = lambda tag: nearest_tag(self.scheme, canonical(tag, self.notation), self._known)  # noqa: E731
+            tags = [written(near(tag), self.notation) if isinstance(tag, str) else tag for tag in tags]
         return [label_number(tag, self._numbers, where) for tag in tags]
 
     def _scheme_tags(self, example, words, number):
@@ -244,19 +255,19 @@ class TokenClassifier(Task):
             if example.tags is not None and len(example.tags) != len(example.words):
                 found = f"{where} has {len(example.words)} words and {len(example.tags)} tags"
                 raise ValueError(f"expected a tag for each word; {found}.")
-            if example.tags is None or self.scheme is None or not are_of_entities(example.tags):
+            if example.tags is None or self.scheme is None or not all(isinstance(tag, str) for tag in example.tags):
                 return example.tags
-            return in_scheme(self.scheme, example.tags)
+            tags = in_scheme(self.scheme, [canonical(tag, self.notation) for tag in example.tags])
+            return [written(tag, self.notation) for tag in tags]
         if example.spans is None:
             return None
         for start, end, label in example.spans:
             if not 0 <= start < end <= len(example.text):
-                length = len(example.text)
-                raise ValueError(
-                    f"a span must be inside its text of {length} characters; {where} has {label!r} from {start} to {end}."
-                )
+                found = f"{where} has {label!r} from {start} to {end}"
+                raise ValueError(f"a span must be inside its text of {len(example.text)} characters; {found}.")
         try:
-            return tags_of_spans(*words.offsets[number].T.tolist(), example.spans, self.scheme or "IOB2")
+            tags = tags_of_spans(*words.offsets[number].T.tolist(), example.spans, self.scheme or "IOB2")
+            return tags if self.scheme is None else [written(tag, self.notation) for tag in tags]
         except ValueError as error:
             raise ValueError(f"{error}: {where}.") from None
 
@@ -264,12 +275,12 @@ class TokenClassifier(Task):
         logits = logits - logits.max(-1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         transitions = None if self.crf is None else self.crf.transitions
-        best = best_tags(logs, self.labels, self.scheme, transitions)
+        best = best_tags(logs, self._known, self.scheme, transitions)
         probabilities = np.exp(logs) if transitions is None else marginals(logs, transitions)
         tags = [self.labels[i] for i in best]
         is_words = isinstance(example, TaggedWords)
         entities = []
-        for label, start, end in () if self.scheme is None else spans_of_tags(tags):
+        for label, start, end in () if self.scheme is None else spans_of_tags([self._known[i] for i in best], self.scheme):
             probability = float(probabilities[np.arange(start, end), best[start:end]].mean())
             if is_words:
                 entities.append(Entity(label, start, end, " ".join(example.words[start:end]), probability))

@@ -8,11 +8,12 @@ import scipy.stats
 import seqeval.metrics
 import seqeval.scheme
 import sklearn.metrics
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.tasks.metrics import classes, entities
-from keras_bert_rebuild.tasks.tag_schemes import in_scheme, tags_of_entities
+from keras_bert_rebuild.tasks.tag_schemes import in_scheme, spans_of_tags, tags_of_entities
 
 pairs = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcde")), min_size=1, max_size=40)
 numbers = st.lists(st.tuples(*[st.integers(-20, 20).map(lambda n: n / 4)] * 2), min_size=3, max_size=40)
@@ -96,3 +97,22 @@ def test_entities_of_legal_tags_are_those_of_seqeval_s_default_mode(scheme, data
     assert entities.entities_of(tags) == seqeval.metrics.sequence_labeling.get_entities(tags)
     strict = seqeval.scheme.Entities([in_scheme("IOB2", tags)], seqeval.scheme.IOB2).entities[0]
     assert [(one.tag, one.start, one.end - 1) for one in strict] == entities.entities_of(tags)
+
+
+class Words:
+    """As a tokenizer, joins words."""
+
+    convert_tokens_to_string = staticmethod(" ".join)
+
+
+@pytest.mark.parametrize("labels", [("O", "B-x", "I-x", "B-y", "I-y", "X"), ("O", "x", "y"), ("O", "I-x", "I-y")])
+@given(data=st.data())
+@settings(max_examples=300)
+def test_entities_are_those_of_the_pipeline_of_transformers(labels, data):
+    tags = data.draw(st.lists(st.sampled_from(labels), min_size=1, max_size=10))
+    pipeline = object.__new__(transformers.TokenClassificationPipeline)
+    pipeline.tokenizer = Words()
+    rows = [{"entity": tag, "score": 1.0, "word": "", "start": i, "end": i + 1} for i, tag in enumerate(tags)]
+    theirs = [(group["entity_group"], group["start"], group["end"]) for group in pipeline.group_entities(rows)]
+    ours = spans_of_tags([entities.canonical(tag, entities.notation_of(labels)) for tag in tags])
+    assert [tuple(span) for span in ours] == [group for group in theirs if group[0] != "O"]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores
+from keras_bert_rebuild.tasks.metrics.entities import canonical, entities_of, entity_scores, notation_of
+from keras_bert_rebuild.tasks.metrics.entities import written as label_of
 from keras_bert_rebuild.tasks.tag_schemes import (
     SCHEMES,
     best_tags,
@@ -117,15 +118,18 @@ def test_the_scheme_is_recognised_from_labels_and_sentences(scheme):
         (["O", "B-PER", "I-PER", "B-LOC", "I-LOC"], "IOB2"),
         (["O", "B-PER", "B-LOC"], "IOB2"),
         (["O", "I-PER", "I-LOC"], "IO"),
-        (["O", "I-PER", "E-PER"], "IOE2"),
-        (["O", "I-PER", "E-PER", "I-LOC"], "IOE1"),
+        (["O", "I-PER", "E-PER"], "IE"),  # of IOE1 or IOE2
         (["O", "B-PER", "I-PER", "E-PER", "S-PER"], "BIOES"),
-        (["O", "S-PER", "B-PER", "E-PER"], "BIOES"),
+        (["O", "S-PER", "B-PER", "E-PER"], "BES"),
         (["O", "B-PER", "I-PER", "L-PER", "U-PER"], "BILOU"),
         (["O", "B", "I"], "IOB2"),
         (["NOUN", "VERB"], None),
-        (["O", "X", "Y"], None),
-        (["O", "B-PER", "X-PER"], None),
+        (["O", "X", "Y"], "IO"),
+        (["O", "B-PER", "I-PER", "X"], "IOB2"),
+        (["O", "B-PER", "X-PER"], "IOB2"),
+        (["O", "PER-B", "PER-I", "LOC-B", "X"], "IOB2"),
+        (["PER-S", "PER-B", "PER-I"], "BIS"),
+        (["NOUN", "VERB", "E-MAIL"], None),
         (["O"], None),
         ([], None),
     ],
@@ -167,6 +171,10 @@ def test_another_scheme_is_one_sentence():
         check_scheme("BIO", ["O", "B-a"])
     with pytest.raises(ValueError, match="must have all the tags; 'IOB2' does not have the tag 'E-a'"):
         check_scheme("IOB2", ["O", "B-a", "E-a"])
+    with pytest.raises(ValueError, match="'IOB2' does not have the tag 'a'"):
+        check_scheme("IOB2", ["O", "a"])
+    assert check_scheme("IO", ["O", "a"]) == "IO"
+    assert check_scheme("BIS", ["O", "a-B", "a-S"]) == "BIS"
 
 
 TAGS = ["O", "B-a", "I-a", "B-b", "I-b"]
@@ -231,3 +239,49 @@ def test_overlapping_spans_and_spans_without_a_word_are_refused():
         tags_of_spans([0, 5], [4, 9], [(2, 4, "b"), (0, 3, "a")])
     with pytest.raises(ValueError, match=r"must have a word that belongs to no other; \(2, 4, 'b'\) has none"):
         tags_of_spans([0, 5], [4, 9], [(0, 2, "a"), (2, 4, "b")])
+
+
+# The tags that entities of one, two and three words have, by the prefixes of a model.
+PERFECT = """
+I I II III, BI B BI BII, BE B BE BBE, BS S BB BBB, BIS S BI BII, BIE B BE BIE, BIES S BE BIE, BL B BL BBL, BU U BB BBB,
+BIL B BL BIL, BILU U BL BIL, BM B BM BMM, BMES S BE BME, BMEW W BE BME, BES S BE BBE, IE I IE IIE, IS S II III, IES S IE
+IIE, BW W BB BBB, BMS S BM BMM, BME B BE BME, BLU U BL BBL, BEW W BE BBE, BIU U BI BII, ILU U IL IIL, IL I IL IIL, ME M
+ME MME, MS S MM MMM, M M MM MMM, BMW W BM BMM, MES S ME MME, MEW W ME MME, IU U II III, MW W MM MMM, BIEU U BE BIE, BIEL
+B BE BIE
+"""
+
+
+@pytest.mark.parametrize(("prefixes", "rows"), [(row.split()[0], row.split()[1:]) for row in PERFECT.replace("\n", " ").split(",")])
+def test_tags_of_any_set_of_prefixes_are_unchanged_and_their_entity_is_found(prefixes, rows):
+    labels = ["O", *(f"{prefix}-{kind}" for kind in "ab" for prefix in prefixes)]
+    scheme = recognised(labels)
+    for row, around in itertools.product(rows, ([], ["O"], [f"{rows[0]}-b"])):
+        tags = [*around, *(f"{prefix}-a" for prefix in row), *around]
+        scores = np.log(0.9 * np.eye(len(labels))[[labels.index(tag) for tag in tags]] + 0.01)
+        assert [labels[i] for i in best_tags(scores, labels, scheme)] == tags
+        first, count = len(around), len(row)
+        assert ("a", first, first + count) in spans_of_tags(tags, scheme)
+        assert len(spans_of_tags(tags, scheme)) == (3 if around and around != ["O"] else 1)
+        assert in_scheme(scheme, tags) == tags
+
+
+@given(st.data())
+def test_labels_that_are_a_legal_sequence_are_never_changed(data):
+    prefixes = data.draw(st.sets(st.sampled_from("BIESMLUW"), min_size=1))
+    labels = ["O", "X", *(f"{prefix}-{kind}" for kind in "ab" for prefix in sorted(prefixes))]
+    scheme, tags = recognised(labels), [canonical(label, "prefix") for label in labels]
+    scores = np.log(data.draw(st.integers(0, 999).map(lambda seed: np.random.default_rng(seed).dirichlet(np.ones(len(labels)), 4))))
+    legal = is_legal(scheme, [tags[i] for i in scores.argmax(-1)])
+    got = best_tags(scores, tags, scheme)
+    assert (got == scores.argmax(-1)).all() == legal
+    assert is_legal(scheme, [tags[i] for i in got])
+
+
+@given(st.sets(st.text("BIESOX-a", max_size=5) | st.sampled_from(["O", "B-a", "a-B", "a-E", "B", "S"]), max_size=6))
+def test_labels_round_trip_through_their_canonical_tags(labels):
+    notation = notation_of(labels)
+    if notation is not None:
+        tags = [canonical(label, notation) for label in labels]
+        assert [label_of(tag, notation) for tag in tags] == list(labels)
+        assert len(set(tags)) == len(tags)
+        entities_of(tags)

@@ -52,6 +52,10 @@ def test_tags_that_are_not_bio_are_given_word_by_word():
     logs, _ = plain_log_probabilities(task, ["the", "cats", "sat"])
     assert answer.tags == [task.labels[i] for i in logs.argmax(-1)]
     assert answer.entities == []
+    text = TaggedText("the cats sat")
+    assert task.row(text, *task.predict_examples([text])) == {
+        "text": "the cats sat", "words": ["the", "cats", "sat"], "tags": answer.tags
+    }  # fmt: skip
 
 
 @pytest.mark.compiles_long
@@ -91,6 +95,8 @@ def test_tags_are_learned_in_their_own_scheme_and_others_in_that_of_the_model():
         (LABELS, "IOB1", ["I-per", "O", "I-loc", "I-loc", "B-loc"]),
         (("O", "I-per", "I-loc", "B-loc"), None, ["I-per", "O", "I-loc", "I-loc", "B-loc"]),
         (LABELS, None, ["B-per", "O", "B-loc", "I-loc", "B-loc"]),
+        (("O", "per-B", "loc-B", "loc-I"), None, ["per-B", "O", "loc-B", "loc-I", "loc-B"]),
+        (("O", "per", "loc"), None, ["per", "O", "loc", "loc", "loc"]),
         (("O", "B-loc", "I-loc", "L-loc", "U-loc", "B-per", "L-per", "U-per"), None, ["U-per", "O", "B-loc", "L-loc", "U-loc"]),
     ):
         task = small_task(TokenClassifier, labels=labels, scheme=scheme)
@@ -144,6 +150,31 @@ def test_a_tagger_of_conll_2003_finds_entities_that_begin_with_i():
         assert [entity[:3] for entity in answer.entities] == [("PER", 0, 1), ("LOC", 2, 3), ("LOC", 3, 4), ("ORG", 5, 6)]
 
 
+@pytest.mark.parametrize(
+    ("labels", "tags", "entities"),
+    [
+        (("O", "B-PER", "I-PER", "X"), "X B-PER I-PER O X X", [("X", 0, 1), ("PER", 1, 3), ("X", 4, 6)]),
+        (("O", "PER", "LOC"), "PER PER LOC O LOC PER", [("PER", 0, 2), ("LOC", 2, 3), ("LOC", 4, 5), ("PER", 5, 6)]),
+        (("O", "PER-B", "PER-I", "LOC-B"), "PER-B PER-B PER-I LOC-B O O", [("PER", 0, 1), ("PER", 1, 3), ("LOC", 3, 4)]),
+        (("O", "B-PER", "I-PER", "S-PER"), "S-PER B-PER I-PER I-PER O S-PER", [("PER", 0, 1), ("PER", 1, 4), ("PER", 5, 6)]),
+        (("O", "B-PER", "S-PER", "E-PER"), "B-PER B-PER E-PER O S-PER O", [("PER", 0, 3), ("PER", 4, 5)]),
+    ],
+)  # fmt: skip
+def test_entities_are_those_that_the_labels_describe(labels, tags, entities):
+    task = small_task(TokenClassifier, labels=labels)
+    words, tags = ["anna", "likes", "london", "paris", "and", "red"], tags.split()
+    says(task, words, tags)
+    example = TaggedWords(tuple(words), tuple(tags))
+    answer = task([words])[0]
+    assert answer.tags == tags
+    assert [entity[:3] for entity in answer.entities] == entities
+    assert task.right_tags([example]) == [tags]
+    scores = task.scores([example], [answer])
+    assert (scores["f1"], scores["support"]) == (1, len(entities))
+    assert set(TokenClassifier.labels_of([example])) >= set(tags)
+    assert list(task.details([example], [answer])["classes"]) == sorted({kind for kind, _, _ in entities})
+
+
 def test_spans_of_characters_become_tags_of_words():
     example = TaggedText("Anna likes red paris, unlike ben.", ((0, 4, "per"), (11, 20, "loc"), (29, 32, "per")))
     task = small_task(TokenClassifier, labels=TokenClassifier.labels_of([example]))
@@ -166,6 +197,7 @@ def test_words_without_tokens_are_outside():
     ("example", "message"),
     [
         (TaggedWords(("a", "of"), ("O",)), "a tag for each word; example 0 has 2 words and 1 tags"),
+        (TaggedWords(("a",), (3,)), "must be one of O, B-loc, I-loc, B-per, I-per; example 0 has 3"),
         (TaggedWords(("a",), ("B-x",)), "must be one of O, B-loc, I-loc, B-per, I-per; example 0 has 'B-x'"),
         (TaggedText("a cat", ((2, 6, "per"),), where="x.jsonl, line 2"), "5 characters; x.jsonl, line 2 has 'per' from 2 to 6"),
         (TaggedText("a cat", ((3, 3, "per"),)), "from 3 to 3"),

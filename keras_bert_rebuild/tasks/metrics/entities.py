@@ -6,6 +6,8 @@ OUTSIDE = "O"
 
 # Prefix of a tag, and its equivalent in BIOES; L and U are those of BILOU, M and W those of BMES and BMEWO.
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S", "W": "S"}
+# As `PREFIXES`, with the empty prefix of a label beside others that have prefixes, such as X.
+_READ = {**PREFIXES, "": "I"}
 
 # For every scheme: between which prefixes an entity begins, continues and ends. The third character says whether the labels of both
 # words must be equal (=), must differ (!), or may be any (*). These are seqeval's rules, which in legal IOE1 ignore an entity of
@@ -22,12 +24,51 @@ STRICT = {
 
 def prefix_of(tag):
     """The letter before the dash of a tag."""
-    return tag[:1]
+    return tag.partition("-")[0]
 
 
 def type_of(tag):
     """The label after the dash of a tag, `_` if there is none, O for O."""
-    return tag if tag == OUTSIDE else tag[2:] or "_"
+    return tag if tag == OUTSIDE else tag.partition("-")[2] or "_"
+
+
+def notation_of(labels):
+    """Where labels have the prefixes of their tags.
+
+    Returns:
+        "prefix" for B-city, "suffix" for city-B, "bare" for B, "plain" for city; in the first two, some labels may have no prefix.
+        None if labels do not describe entities: without O, all must have a prefix.
+    """
+    tags = set(labels) - {OUTSIDE}
+    if OUTSIDE in labels and tags and tags <= PREFIXES.keys():
+        return "bare"
+    prefixed, suffixed = ({tag for tag in tags if _is_prefixed(tag[::step])} for step in (1, -1))
+    if prefixed and (OUTSIDE in labels or prefixed == tags):
+        return "prefix"
+    if suffixed and suffixed == ({tag for tag in tags if "-" in tag} if OUTSIDE in labels else tags):
+        return "suffix"
+    return "plain" if OUTSIDE in labels and tags else None
+
+
+def canonical(label, notation):
+    """A label as the tag B-city; one without a prefix is -city, or I-city in the notation "plain", where no label has one."""
+    if label == OUTSIDE or _is_prefixed(label) or (notation == "bare" and label in PREFIXES):
+        return label
+    if notation == "suffix" and _is_prefixed(label[::-1]):
+        return f"{label[-1]}-{label[:-2]}"
+    return f"I-{label}" if notation == "plain" else f"-{label}"
+
+
+def written(tag, notation):
+    """The label of a canonical tag in a notation."""
+    prefix, dash, kind = tag.partition("-")
+    if not dash or (prefix and notation in ("prefix", "bare")):
+        return tag
+    return f"{kind}-{prefix}" if prefix and notation == "suffix" else kind
+
+
+def _is_prefixed(label):
+    return label[:1] in PREFIXES and label[1:2] == "-" and len(label) > 2
 
 
 def strict_entities_of(tags, scheme):
@@ -83,7 +124,7 @@ def entities_of(tags):
     seqeval's default mode, and of the CoNLL script. They also read legal tags of every scheme.
 
     Args:
-        tags: `B-x`, `I-x`, `E-x`, `S-x` or `O` for every word; M is read as I, L as E, U and W as S.
+        tags: `B-x`, `I-x`, `E-x`, `S-x` or `O` for every word; M and no letter, `-x`, are read as I, L as E, U and W as S.
 
     Returns:
         A list of `(type, first word, last word)`.
@@ -101,8 +142,8 @@ def entities_of(tags):
         if tag == OUTSIDE:
             is_open = False
             continue
-        prefix, kind = PREFIXES.get(prefix_of(tag)), type_of(tag)
-        if prefix is None or tag[1:2] not in ("", "-"):
+        prefix, kind = _READ.get(prefix_of(tag)), type_of(tag)
+        if prefix is None:
             raise ValueError(f"expected tags B-x, I-x, E-x, S-x or O; got {tag!r}.")
         if is_open and prefix in "IE" and found[-1][0] == kind:
             found[-1] = (kind, found[-1][1], i)
@@ -110,6 +151,20 @@ def entities_of(tags):
             found.append((kind, i, i))
         is_open = prefix in "BI"
     return found
+
+
+def with_insides(tags, scheme):
+    """The tags with I for each B inside of an entity, in a scheme that has no other prefix for it, such as B, E and S."""
+    if not set(scheme) & set("ELSUW") or set(scheme) & set("IMO"):
+        return tags
+    ends, read, ended = set(scheme) & set("EL"), list(tags), None
+    for i in reversed(range(1, len(tags))):
+        prefix, kind = prefix_of(tags[i]), type_of(tags[i])
+        if prefix != "B" or kind != ended:
+            ended = kind if prefix in ends else None
+        if prefix == "B" and tags[i - 1] == tags[i] and (ended or not ends):
+            read[i] = f"I-{kind}"
+    return read
 
 
 def entity_scores(true, predicted, scheme=None):
