@@ -42,6 +42,9 @@ class LoadReport:
     tokenizer_files: dict = field(default_factory=dict, repr=False)
     """The tokenizer files next to the weights, name to bytes; not printed."""
 
+    head: str = ""
+    """What became of the trained head of a model that another model was made from."""
+
     def __str__(self):
         counts = ", ".join(f"{len(getattr(self, kind))} {kind}" for kind in ("loaded", "missing", "unused", "reshaped", "ignored"))
         rows = [("loaded", path, f"{name} {shape}") for path, name, shape in self.loaded]

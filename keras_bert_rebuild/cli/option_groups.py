@@ -18,7 +18,7 @@ GROUPS = (
         "objective next-sentence discriminator-weight mlm-weight soft-weight temperature learned-temperature hidden-weight "
         "hidden-layers hidden-measure relation-weight relation-layers relation-heads relations symmetric negatives guide "
         "false-negative-margin query-prompt document-prompt matryoshka-dims matryoshka-weights positive-weight flops class-weights "
-        "crf lora-rank freeze pooling normalize prompt method target at quantity baseline integration-steps samples "
+        "new-head crf lora-rank freeze pooling normalize prompt method target at quantity baseline integration-steps samples "
         "rescoring rerank "
         "depth rescore engine from-rank to-rank margin relative-margin max-score sampling scores-by amount "
         "checkpoints why lens names",

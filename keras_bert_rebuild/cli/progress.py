@@ -15,6 +15,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from keras_bert_rebuild.files.printable import printable
+
 # Seconds before a rate is shown: that of two texts says nothing.
 SHORTEST = 1.0
 
@@ -209,6 +211,8 @@ class FinetuneBar(TrainingBar):
         """Show a row of the curve; the first has the number of steps."""
         if "steps" in row:
             self.update(self._task, total=row["steps"])
+        if "head" in row:
+            self.console.print(Text(f"head     {printable(row['head'])}"), soft_wrap=True)
         if self._known is not None and "evaluated" not in row:
             self._known.pop("evaluated", None)
         super().__call__(row)

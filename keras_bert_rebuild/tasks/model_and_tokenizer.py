@@ -9,7 +9,7 @@ from keras_bert_rebuild.checkpoints.loaded_values import unwritten
 from keras_bert_rebuild.checkpoints.transfer import LoadReport, to_numpy
 from keras_bert_rebuild.layers.truncated_normal import drawn_by_name, skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
-from keras_bert_rebuild.models.heads import CRF, LAYERS
+from keras_bert_rebuild.models.heads import CRF, HEADS, LAYERS, heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, tokenizer_of_files, vocabulary_files
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
@@ -20,17 +20,26 @@ from keras_bert_rebuild.training.lora import without_lora
 # Layers that may be newly initialised: the last layers of heads, the vocabulary's bias, and the pooler if the encoder has none.
 _OF_HEADS = tuple(f"{layer}/" for layer in (*LAYERS.values(), CRF, "MLM-Sim"))
 
+# Maximum number of labels of another head in a sentence.
+MOST_LISTED = 5
 
-def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
-    """A new model from an encoder and an untrained head.
+# The heads of tasks; the others are of pretraining.
+_OF_TASKS = ("classification", "token_classification", "question_answering", "multiple_choice")
+
+
+def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, new_head=True, other_task=None, **rates):
+    """A new model from an encoder and an untrained head, or the trained head of the encoder if it fits.
 
     Args:
         encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model, which is not changed; its
             low-rank matrices, if any, are merged into the kernels of the new model.
-        heads: names of heads, as for `build_model`; their last layers are newly initialised even if the encoder has them.
+        heads: names of heads, as for `build_model`.
         labels: names of the outputs of a classification head.
         seed: seed of the newly initialised weights, which are the same on every backend.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
+        new_head: initialise the last layers of heads even if the encoder has them. Otherwise they are kept if the encoder has the
+            same labels, in any order, or one label as well; `load_report.head` says what became of them.
+        other_task: what the head of the encoder was trained for, if it has the shape, but not the purpose of the new one.
         **rates: fields of `BertConfig` to change: `hidden_dropout_prob`, `attention_probs_dropout_prob`, `classifier_dropout`; and
             `crf`.
 
@@ -52,12 +61,16 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
     last = tuple(f"{layer}/" for layer in (*(LAYERS[head] for head in heads if head != "pooler"), CRF))
     read = tuple(f"{layer}/" for head in heads for layer in config.encoder().heads[head].reads)
     report = LoadReport(source=getattr(getattr(source, "load_report", None), "source", "a model of this process"))
+    order, report.head = (None, "") if new_head else _trained_head(source, heads, tuple(labels), other_task)
     for variable in model.weights:
         known = values.get(variable.path)
-        if known is not None and not variable.path.startswith(last):
+        if known is not None and (order is not None or not variable.path.startswith(last)):
             if "int" in str(known.dtype):
                 raise ValueError(f"the encoder must not be quantised; {variable.path} has the dtype {known.dtype}.")
-            variable.assign(to_numpy(known).astype("float32"))
+            values_of = to_numpy(known).astype("float32")
+            for axis in _label_axes(variable, last):
+                values_of = values_of.take(order, axis)
+            variable.assign(values_of)
             report.loaded.append((variable.path, variable.path, tuple(variable.shape)))
         elif variable.path.startswith((*_OF_HEADS, *read)):
             spread = variable.shape[0] ** -0.5 if variable.path.startswith(last) else config.initializer_range or 0.02
@@ -69,6 +82,30 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
     report.tokenizer_files, report.folder = known.tokenizer_files, known.folder
     model.load_report = report
     return model
+
+
+def _trained_head(source, heads, labels, other_task):
+    """The index in a trained head of the output for each label, None if the head does not fit; and what to say of the head."""
+    trained = [head for head in heads_of(source) if head in _OF_TASKS]
+    own = next((head for head in trained if head in heads), None)
+    if own is None or other_task is not None:
+        return None, f"newly initialised: the model's is for {other_task or trained[0]}" if trained else ""
+    if HEADS[own].units != "C":
+        return list(range(int(HEADS[own].units))), "kept"
+    theirs = source.config.labels
+    if len(labels) == len(theirs) == 1:
+        theirs = labels  # the name of a score
+    if len(theirs) != len(labels) or set(theirs) != set(labels):
+        listed = ", ".join(theirs[:MOST_LISTED]) + (f" and {len(theirs) - MOST_LISTED} more" if len(theirs) > MOST_LISTED else "")
+        return None, f"newly initialised: the model's is for the labels {listed}"
+    return [theirs.index(label) for label in labels], "kept" if theirs == labels else "kept, with its labels in another order"
+
+
+def _label_axes(variable, last):
+    """The axes of a weight of a head that are labels."""
+    if not variable.path.startswith(last):
+        return ()
+    return range(len(variable.shape)) if variable.path.startswith(f"{CRF}/") else (len(variable.shape) - 1,)
 
 
 def _drawn(variable, spread, seed):

@@ -14,6 +14,7 @@ from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.labelled.example_kinds import Kind
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head, task_tokenizer
 from keras_bert_rebuild.tasks.registry import FinetuneTask
@@ -71,6 +72,9 @@ class Task(abc.ABC):
     row_lengths: list[int] | None = None
     """Lengths that rows are padded to in both training and prediction; None to choose them separately."""
 
+    head_origin = ""
+    """What became of the trained head of the model that the task was made from; empty if it had none, or it was not asked for."""
+
     predicts_encoded_rows = False
     """Whether predictions of examples are those of `predict_windows` for the rows of `encode`."""
 
@@ -97,6 +101,7 @@ class Task(abc.ABC):
         seed: int = 0,
         dtype: str | None = None,
         rates: Mapping[str, float] | None = None,
+        new_head: bool = True,
         **settings: Any,
     ) -> Self:
         """The task with a newly initialised head on an encoder.
@@ -108,10 +113,18 @@ class Task(abc.ABC):
             seed: seed of the head, which is the same on every backend.
             dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
             rates: dropout rates to change, fields of `BertConfig`.
+            new_head: False to keep the trained head of the encoder if it is for this task and these labels, in any order;
+                `head_origin` says so.
             **settings: further arguments of the class.
         """
-        model = model_with_head(encoder, cls.heads, labels, seed=seed, dtype=dtype, **(rates or {}))
-        return cls(model, tokenizer, **settings)
+        source = encoder if isinstance(encoder, keras.Model) else from_pretrained(encoder)
+        known = cls.settings_of(source.config) if getattr(source, "config", None) is not None else {}
+        other = next((value for name, value in known.items() if settings.get(name, value) != value), None)
+        options = {"new_head": new_head, "other_task": other, **(rates or {})}
+        model = model_with_head(source, cls.heads, labels, seed=seed, dtype=dtype, **options)
+        task = cls(model, tokenizer, **settings)
+        task.head_origin = model.load_report.head
+        return task
 
     @classmethod
     def words(cls) -> tuple[FinetuneTask, ...]:

@@ -15,6 +15,8 @@ from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
+from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.recipes.finetuning.finetune_checkpoints import FinetuneCheckpoints, RestOfEpoch
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     check_examples,
@@ -31,7 +33,7 @@ from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.row_predictions import compile_predictions_ahead
-from keras_bert_rebuild.tasks.saved_task import load_task
+from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
 from keras_bert_rebuild.tasks.text_rows import buckets_for
 from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
@@ -46,6 +48,9 @@ LENGTHS = 4
 # Tokens that MiniLM could train on in the time it takes to compile a training step and a prediction for one length: on two CPU
 # cores 5 seconds at 2,000 tokens per second; on an H100, at a million, 7 seconds, or 1.5 to fetch the programs of an earlier run.
 PRICE, ACCELERATOR_PRICE = 10_000, 4_000_000
+
+# Settings of a task that affect its training only: those of another run are not used.
+OF_TRAINING = ("example_kind", "objective", "negatives", "positive_weight", "scale", "score_range", "flops", "flops_steps")
 
 
 @dataclass
@@ -86,7 +91,8 @@ def finetune(
     Args:
         task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity",
             "retrieval", "labelled_similarity" or "multiple_choice".
-        model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
+        model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model. A trained head of the same task and
+            labels is kept, and of a folder of the same kind of task also the settings, such as poolings; `new_head` draws it anew.
         train: a file of examples, as for `read_examples`, or a list of them.
         dev: the same, to choose the best weights on.
         output: the folder of the run, which may hold an earlier start of the same run. If that was interrupted, it resumes from its
@@ -157,7 +163,7 @@ def _train(training, folder, report, compiles):
     checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
     start, facts = checkpoints.restore(made.training_model)
     table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in training.spec.metrics)), start)
-    report({"step": start, "steps": steps})
+    report({"step": start, "steps": steps, **({"head": made.head_origin} if made.head_origin else {})})
 
     def save():
         made.save(folder / "model")
@@ -193,6 +199,7 @@ def _evaluate(callback, folder, described, started):
         "in_train": {name: count_in_training(rows, examples["train"]) for name, rows in examples.items() if name != "train"},
         "dev": callback.best.scores,
         "train_seconds": round(callback.train_seconds, 2),
+        **({"head": training.task.head_origin} if training.task.head_origin else {}),
     }
     evaluation, name = callback.best, "dev"
     if evaluation.answers is None and "test" not in examples:  # an earlier process saved them
@@ -207,13 +214,42 @@ def _evaluate(callback, folder, described, started):
 
 
 def make_task(spec, model, examples, settings):
-    """The task with a newly initialised head, for the labels of the examples."""
-    arguments = {"seed": settings.seed, "dtype": settings.dtype, "max_len": settings.max_len, "stride": settings.stride}
+    """The task for the labels of the examples, with the head and settings of a trained task where they fit: see `head_origin`."""
+    arguments = {"seed": settings.seed, "dtype": settings.dtype}
     if settings.dropout is not None:
         arguments["rates"] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
     arguments |= spec.settings_for(examples, settings)
+    arguments |= {name: value for name in ("max_len", "stride") if (value := getattr(settings, name)) is not None}
+    kind = _kind_of_folder(model, spec.kind) if isinstance(model, (str, Path)) and not settings.new_head else None
+    if kind == spec.kind:
+        return _trained_further(spec, load_task(model, kind), arguments)
     encoder = from_pretrained(model) if isinstance(model, (str, Path)) else model
-    return spec.task_class.from_encoder(encoder, **arguments)
+    made = spec.task_class.from_encoder(encoder, **arguments, new_head=settings.new_head or kind is not None)
+    if kind is not None:
+        made.head_origin = f"newly initialised: the model's is for {kind}"
+    return made
+
+
+def _kind_of_folder(path, wanted):
+    """The kind of the task that a folder was saved by, or, where a retrieval model is wanted, that its files describe."""
+    retriever = read_retriever_folder(path) if wanted in RETRIEVERS and Path(path).is_dir() else None
+    return saved_kind(path) or (None if retriever is None else retriever.kind)
+
+
+def _trained_further(spec, trained, arguments):
+    """The task on a trained one of its kind, with those of its settings that affect its answers."""
+    kept = {name: value for name, value in trained.settings().items() if name not in OF_TRAINING}
+    if "max_len" in arguments:
+        kept.pop("stride", None)
+    if "prompts" in arguments:
+        arguments["prompts"] = {**kept.get("prompts", {}), **arguments["prompts"]}
+    if hasattr(trained, "modules"):
+        kept["modules"] = trained.modules
+    encoder = trained.model_to_save()
+    encoder.load_report.tokenizer_files = trained.tokenizer_files
+    made = spec.task_class.from_encoder(encoder, **{**kept, **arguments}, new_head=False)
+    made.head_origin = made.head_origin or "kept"
+    return made
 
 
 def shared_lengths(encoded, settings, max_len):

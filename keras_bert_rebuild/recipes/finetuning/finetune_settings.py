@@ -61,8 +61,12 @@ class FinetuneSettings:
     learning_rate: float = 3e-5
     """Peak learning rate; BERT's authors tried 2e-5, 3e-5 and 5e-5."""
 
+    new_head: bool = False
+    """Draw the head anew, and use no settings of a trained task's folder (default: a head of the same task and labels is kept, and
+    of a retrieval model everything above the encoder)."""
+
     head_rate: float = 1.0
-    """Learning rate of the new task head, as a multiple of `learning_rate`."""
+    """Learning rate of the task head, as a multiple of `learning_rate`."""
 
     warmup: float = 0.1
     """Learning rate warm-up as a fraction of the steps; afterwards the rate decays linearly to 0."""
@@ -204,6 +208,7 @@ class FinetuneSettings:
             ("format", (*FORMATS, None)),
             ("header", (True, False, None)),
             ("crf", (True, False)),
+            ("new_head", (True, False)),
             ("learned_temperature", (True, False)),
             ("symmetric", (True, False)),
         ):
