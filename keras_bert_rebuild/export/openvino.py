@@ -11,6 +11,7 @@ from keras_bert_rebuild.export.calibration import calibration_rows
 from keras_bert_rebuild.export.onnx_model import write_onnx
 from keras_bert_rebuild.export.runtimes import INPUTS, SETTINGS, needed_package
 from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.tasks.sentence_settings import prompt_text
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 
@@ -103,13 +104,13 @@ class OpenVINORunner:
         """The text put before every text.
 
         Args:
-            prompt: the name of a prompt of the folder, or the text itself. None for the prompt that the model was exported with.
+            prompt: see `SentenceEmbedder.prompt_text`. None for the prompt that the model was exported with.
 
         Raises:
-            ValueError: the prompt is not pooled, so only texts with the exported prompt are supported.
+            ValueError: no prompt has the name, or the prompt is not pooled, so only texts with the exported prompt are supported.
         """
         own, prompts = self.settings.get("prompt", ""), self.settings.get("prompts")
-        text = own if prompt is None else (prompts or {}).get(prompt, prompt)
+        text = own if prompt is None else prompt if prompts == {} else prompt_text(prompts or {}, prompt)
         if text != own and prompts == {}:
             raise ValueError(f"prompt must be None or the exported {own!r:.80}, which is not pooled; got {prompt!r:.80}.")
         return text

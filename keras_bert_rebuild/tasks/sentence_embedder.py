@@ -15,7 +15,7 @@ from keras_bert_rebuild.tasks.given_examples import example_list, paired_lists
 from keras_bert_rebuild.tasks.retriever_description import retriever_description
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, shown
 from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
-from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts
+from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts, prompt_text
 from keras_bert_rebuild.tasks.task import Progress
 from keras_bert_rebuild.tasks.text_rows import Windows, weighted_mean
 from keras_bert_rebuild.tasks.vector_task import VectorTask
@@ -185,11 +185,13 @@ class SentenceEmbedder(VectorTask):
         """The prompt that is put before every text.
 
         Args:
-            prompt: the name of a prompt in the settings, "query" or "document"; any other string is used as the prompt itself. None
-                for the default prompt, if there is one.
+            prompt: the name of a prompt in the settings, "query" or "document"; a text of more than a word, such as "query: ", is
+                the prompt itself. None for the default prompt, if there is one.
+
+        Raises:
+            ValueError: no prompt has the name; the error lists the known ones.
         """
-        name = self.default_prompt if prompt is None else prompt
-        return "" if name is None else self.prompts.get(name, "" if name in ALWAYS else name)
+        return prompt_text(self.prompts, self.default_prompt if prompt is None else prompt)
 
     def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """The similarity of each text and the text of the same index in another list, `(texts,)`: by default the cosine.

@@ -1,5 +1,7 @@
 """Checks of the settings of sentence vectors: poolings, prompts and the similarity measure."""
 
+import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,26 @@ MEASURES = ("cosine", "dot")
 
 # Every embedder has prompts for queries and documents, which are empty by default.
 ALWAYS = ("query", "document")
+
+
+# A name, in contrast to a prompt such as "query: ".
+_NAME = re.compile(r"[\w.-]+")
+
+
+def prompt_text(prompts: Mapping[str, str], prompt: str | None) -> str:
+    """The prompt with a name, empty for "query" and "document" without one; a text that is not one word is the prompt itself.
+
+    Raises:
+        ValueError: no prompt has the name; the error lists the known ones.
+    """
+    if prompt is None or prompt in prompts:
+        return "" if prompt is None else prompts[prompt]
+    if prompt in ALWAYS or not _NAME.fullmatch(prompt):
+        return "" if prompt in ALWAYS else prompt
+    known = tuple(dict.fromkeys((*ALWAYS, *prompts)))
+    near = difflib.get_close_matches(prompt, known, n=1)
+    hint = f"; did you mean {near[0]}" if near else ""
+    raise ValueError(f"prompt must be one of {', '.join(known)}, or a text of more than a word; got {prompt!r:.80}{hint}.")
 
 
 def checked_poolings(poolings: Any) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from keras_bert_rebuild.tasks.group_task import GroupTask
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description, weights_digest
 from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
-from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, checked_prompts
+from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, checked_prompts, prompt_text
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_rows import Windows
 from keras_bert_rebuild.training.flops_regularizer import FlopsRegularizer
@@ -191,7 +191,8 @@ class SparseEmbedder(GroupTask):
         return {**retriever_description(self, settings), "weights": weights_digest(self.encoder)}
 
     def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
-        of = lambda texts, prompt: Task.windows(self, [self._prompt(prompt) + text for text in texts], truncate=True)  # noqa: E731
+        prompted = lambda texts, prompt: [prompt_text(self.prompts, prompt) + text for text in texts]  # noqa: E731
+        of = lambda texts, prompt: Task.windows(self, prompted(texts, prompt), truncate=True)  # noqa: E731
         return of(queries, "query"), of(documents, "document")
 
     def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
@@ -232,14 +233,11 @@ class SparseEmbedder(GroupTask):
         """The model from ids to a weight for every word of the vocabulary, 0 for most."""
         model = _pooled_model(self.encoder, self.pooling, self.activation, lambda weights: weights)
         prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts}
-        text = self._prompt(self.default_prompt if prompt is None else prompt)
+        text = prompt_text(self.prompts, self.default_prompt if prompt is None else prompt)
         return model, {"kind": self.kind, "measure": "dot", "prompt": text, "prompts": prompts, "max_active": self.max_active}
 
     def model_to_save(self) -> keras.Model:
         return self.encoder
-
-    def _prompt(self, name):
-        return "" if name is None else self.prompts.get(name, "" if name in ALWAYS else name)
 
     def _counted(self, documents, progress):
         for number, vector in enumerate(self.documents(documents), 1):
@@ -253,7 +251,7 @@ class SparseEmbedder(GroupTask):
 
         def rows():
             for part in texts_of_stream(texts):
-                windows = self.windows([self._prompt(prompt) + text for text in part], truncate=self.truncate)
+                windows = self.windows([prompt_text(self.prompts, prompt) + text for text in part], truncate=self.truncate)
                 counts.extend(np.bincount(windows.examples, minlength=len(part)).tolist())
                 yield from zip(windows.ids, windows.segments, strict=True)
 

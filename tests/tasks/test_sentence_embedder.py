@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from helpers.small_tasks import TOKENIZER, sentence, sequence, small_encoder, small_task, trained
 
-from keras_bert_rebuild import SentenceEmbedder, load_task
+from keras_bert_rebuild import SentenceEmbedder, SparseEmbedder, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ScoredPair
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
 from keras_bert_rebuild.tasks import packed_training
+from keras_bert_rebuild.tasks.sentence_settings import prompt_text
 
 SUBJECTS = ("the cat", "anna", "the red dog")
 
@@ -212,3 +213,13 @@ def test_bad_input_is_one_sentence():
         small_task(SentenceEmbedder, objective="x")
     with pytest.raises(ValueError, match="must have a BertModel without heads"):
         SentenceEmbedder(small_encoder(["token_classification"], labels=("a", "b")), TOKENIZER)
+
+
+def test_an_unknown_name_of_a_prompt_is_refused_and_a_text_is_a_prompt():
+    for cls, encoder in ((SentenceEmbedder, small_encoder()), (SparseEmbedder, small_encoder(("mlm",)))):
+        task = cls.from_encoder(encoder, TOKENIZER, prompts={"query": "who ", "passage": "a "})
+        with pytest.raises(ValueError, match=r"one of query, document, passage, or a text .* got 'qeury'; did you mean query\.$"):
+            list(task.stream(["cat"], "qeury")) if cls is SentenceEmbedder else task(["cat"], "qeury")
+    assert [prompt_text(task.prompts, name) for name in (None, "query", "document", "passage", "where: ")] == [
+        "", "who ", "", "a ", "where: "
+    ]  # fmt: skip

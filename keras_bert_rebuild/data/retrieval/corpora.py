@@ -1,10 +1,10 @@
 """Documents and queries with ids, from BEIR files, tables and plain text.
 
     corpus.jsonl    BEIR: on every line an object with `_id`, `text` and optionally `title`
-    corpus.tsv      id, text and optionally title, separated by tabs; a first line with these names is skipped
+    corpus.tsv      id, text and optionally title, separated by tabs, or in the order of a first line with such names
     corpus.txt      a document per line; its id is the line number, from 1
     queries.jsonl   BEIR: `_id` and `text`
-    queries.tsv     id and text
+    queries.tsv     id and text, or a first line with such names
 
 All are UTF-8 and may be compressed (`.gz` or `.xz`). An id has no white space, which separates the columns of TREC files.
 """
@@ -21,8 +21,13 @@ from keras_bert_rebuild.files.printable import printable
 
 _JSON = (".jsonl", ".ndjson")
 _PLAIN = (".txt", ".md")
-# Column names of a table, in the required order.
-_COLUMNS = ("id", "text", "title")
+# Column names of a table by part, in the order of a table without a header.
+_COLUMNS = {
+    "id": ("id", "_id", "docid", "doc_id", "document_id", "corpus-id", "corpus_id", "pid", "qid", "query_id", "query-id"),
+    "text": ("text", "contents", "content", "body", "passage", "document", "query", "question"),
+    "title": ("title",),
+}
+_UNNAMED = tuple(_COLUMNS)
 
 
 class Document(NamedTuple):
@@ -54,15 +59,15 @@ def read_corpus(path: str | os.PathLike[str]) -> Iterator[Document]:
             names the line. Duplicate ids are not detected, since that would take memory: `documents.py` detects them.
     """
     path = _checked(path, "a corpus")
-    suffix = suffix_of(path)
+    suffix, header = suffix_of(path), None
     for number, line in _lines(path):
         where = location(printable(path), number)
         if suffix in _JSON:
             yield _of_json(line, where)
         elif suffix in _PLAIN:
             yield Document(str(number), "", line)
-        elif number > 1 or tuple(line.split("\t")) not in (_COLUMNS, _COLUMNS[:2]):
-            yield _of_columns(line.split("\t"), where, 3)
+        elif number > 1 or (header := _header(line.split("\t"), where)) is None:
+            yield _of_columns(line.split("\t"), where, header or _UNNAMED)
 
 
 def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -80,14 +85,15 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
             f"expected queries with ids, a .jsonl file of _id and text or a .tsv file; {printable(path)} has only texts."
         )
     found: dict[str, str] = {}
+    header = None
     for number, line in _lines(path):
         where = location(printable(path), number)
         if suffix_of(path) in _JSON:
             query = _of_json(line, where)
-        elif number == 1 and tuple(line.split("\t")) == _COLUMNS[:2]:
+        elif number == 1 and (header := _header(line.split("\t"), where)) is not None:
             continue
         else:
-            query = _of_columns(line.split("\t"), where, 2)
+            query = _of_columns(line.split("\t"), where, header or _UNNAMED[:2])
         if query.id in found:
             raise ValueError(f"expected unique query ids; {where} has {printable(query.id)!r} again.")
         found[query.id] = query.text
@@ -152,8 +158,20 @@ def _of_json(line, where):
     return Document(checked_id(value[name], where), (title or "").strip(), value["text"])
 
 
-def _of_columns(cells, where, most):
-    if not 2 <= len(cells) <= most:
-        columns = "id and text" if most == 2 else "id, text and optionally title"
+def _header(cells, where):
+    """The parts that the first line of a table names, in its order; None if it does not begin with the name of an id."""
+    names = [cell.strip().lower() for cell in cells]
+    parts = tuple(next((part for part, known in _COLUMNS.items() if name in known), name) for name in names)
+    if parts[0] != "id" or len(parts) == 1:
+        return None
+    if not {"id", "text"} <= {*parts} <= {*_COLUMNS} or len({*parts}) < len(parts):
+        raise ValueError(f"expected a header with an id, a text and optionally a title, once each; {where} has {', '.join(names)}.")
+    return parts
+
+
+def _of_columns(cells, where, parts):
+    if len(cells) not in ({2, len(parts)} if parts == _UNNAMED else {len(parts)}):
+        columns = "id, text and optionally title" if parts == _UNNAMED else " and ".join([", ".join(parts[:-1]), parts[-1]])
         raise ValueError(f"expected {columns}, separated by tabs; {where} has {len(cells)} column{'s' * (len(cells) != 1)}.")
-    return Document(checked_id(cells[0], where), cells[2].strip() if len(cells) > 2 else "", cells[1])
+    given = dict(zip(parts, cells, strict=False))
+    return Document(checked_id(given["id"], where), given.get("title", "").strip(), given["text"])

@@ -118,3 +118,24 @@ def test_a_folder_is_no_file(tmp_path, read):
 def test_the_first_documents_are_read_without_the_others(tmp_path):
     (tmp_path / "c.tsv").write_text("a\tx\nb\ty\nwrong\n", encoding="utf-8")
     assert [document.id for document in itertools.islice(read_corpus(tmp_path / "c.tsv"), 2)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("header", ["id\ttitle\ttext", "docid\ttitle\ttext", "_id\ttitle\tcontents", "PID\tTitle\tPassage"])
+def test_a_header_says_where_id_title_and_text_are(tmp_path, header):
+    (tmp_path / "corpus.tsv").write_text(f"{header}\na\tA title\tone text\nb\t\ttwo\n", encoding="utf-8")
+    assert list(read_corpus(tmp_path / "corpus.tsv")) == [Document("a", "A title", "one text"), Document("b", "", "two")]
+
+
+@pytest.mark.parametrize("header", ["_id\ttext", "qid\tquery", "query_id\ttext", "id\tquestion"])
+def test_a_header_of_two_names_is_neither_a_document_nor_a_query(tmp_path, header):
+    (tmp_path / "table.tsv").write_text(f"{header}\nq1\twho?\n", encoding="utf-8")
+    assert read_queries(tmp_path / "table.tsv") == {"q1": "who?"}
+    assert list(read_corpus(tmp_path / "table.tsv")) == [Document("q1", "", "who?")]
+
+
+@pytest.mark.parametrize("header", ["docid\turl\ttext", "id\ttext\ttext", "id\ttitle"])
+def test_a_header_without_a_known_name_for_each_column_is_one_sentence(tmp_path, header):
+    (tmp_path / "table.tsv").write_text(f"{header}\na\tb\tc\n", encoding="utf-8")
+    for read in (read_queries, lambda path: list(read_corpus(path))):
+        with pytest.raises(ValueError, match=r"^expected a header with an id, a text and optionally a title, once each; .*line 1"):
+            read(tmp_path / "table.tsv")
