@@ -10,8 +10,9 @@ from pathlib import Path
 
 from keras_bert_rebuild.files.locked import lock_file, locked, short_name
 
-FULL = {errno.ENOSPC, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
-_WORDS = f"{os.strerror(errno.ENOSPC)} while writing"
+# The disk or the user's part of it is full; a file is larger, or more files are open, than the system allows.
+_LIMITS = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE") if hasattr(errno, name))
+_WHILE = " while writing "
 
 
 def sync_path(path):
@@ -37,7 +38,7 @@ def write_file(path, write, claimed=False):
 
     Raises:
         BusyError: another run is writing the file.
-        OSError: writing fails; a full disk is reported as such.
+        OSError: writing fails; a full disk and limits of the system are reported as such, with the path.
     """
     with written_file(path, claimed) as file:
         write(file)
@@ -59,7 +60,8 @@ def written_file(path, claimed=False):
     with _alone(path, claimed):
         handle, partial = tempfile.mkstemp(prefix=_prefix(path), suffix=".writing", dir=path.parent)
         try:
-            with open(handle, "wb") as file:
+            # Not "wb", to which `numpy.save` writes with `tofile`: that cuts an array off without an error, or without its cause.
+            with open(handle, "w+b") as file:
                 yield file
             _take_place(partial, path)
         finally:
@@ -100,16 +102,16 @@ def _take_place(partial, path):
 
 @contextlib.contextmanager
 def naming_full_disk(path):
-    """Add to an error that the disk is full, and what was being written."""
+    """Add what was being written to an error of a full disk or of a limit of the system, such as that of open files."""
     try:
         yield
     except OSError as error:
         words = str(error)
-        if _WORDS in words:  # an inner call has already added it
+        # Libraries report it only in the message.
+        code = next((code for code in _LIMITS if error.errno == code or os.strerror(code) in words), None)
+        if code is None or _WHILE in words:  # an inner call has already added it
             raise
-        if error.errno in FULL or "No space left" in words:  # libraries report it only in the message
-            raise OSError(errno.ENOSPC, f"{_WORDS} {path}") from error
-        raise
+        raise OSError(code, f"{os.strerror(code)}{_WHILE}{path}") from error
 
 
 def partial_folder(path):

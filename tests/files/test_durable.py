@@ -5,7 +5,10 @@ import errno
 import os
 import stat
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from keras_bert_rebuild.files.durable import naming_full_disk, write_file, write_text, written_file
 
@@ -58,6 +61,45 @@ def test_a_full_disk_is_named_as_such(tmp_path, monkeypatch):
     assert caught.value.errno == errno.ENOSPC
     with pytest.raises(OSError, match="other"), naming_full_disk("a"):
         raise OSError(errno.EIO, "other")
+
+
+def _said_below_a_limit(path, rows, name, most):
+    """The number and words of the error of a write under a limit of the system; None if the array is written."""
+    import resource
+
+    path.write_bytes(b"before")
+    before = resource.getrlimit(getattr(resource, name))
+    resource.setrlimit(getattr(resource, name), (most, before[1]))
+    try:
+        write_file(path, lambda file: np.save(file, np.ones((rows, 10), "uint8")))
+    except OSError as error:
+        return error.errno, error.strerror
+    finally:
+        resource.setrlimit(getattr(resource, name), before)
+
+
+WITH_LIMITS = pytest.mark.skipif(os.name != "posix", reason="only POSIX has these limits")
+
+
+@WITH_LIMITS
+@settings(max_examples=30, deadline=None)
+@given(rows=st.integers(0, 3000), most=st.integers(10, 20_000))
+def test_an_array_is_written_whole_or_the_limit_of_the_system_is_named(tmp_path_factory, rows, most):
+    path = tmp_path_factory.mktemp("limits") / "a.npy"
+    said = _said_below_a_limit(path, rows, "RLIMIT_FSIZE", most)
+    if 128 + 10 * rows <= most:
+        assert said is None
+        np.testing.assert_array_equal(np.load(path), np.ones((rows, 10), "uint8"))
+    else:
+        assert said == (errno.EFBIG, f"{os.strerror(errno.EFBIG)} while writing {path}")
+        assert path.read_bytes() == b"before"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@WITH_LIMITS
+def test_too_many_open_files_are_named(tmp_path):
+    said = _said_below_a_limit(tmp_path / "a.npy", 3, "RLIMIT_NOFILE", 4)
+    assert said == (errno.EMFILE, f"{os.strerror(errno.EMFILE)} while writing {tmp_path / 'a.npy'}")
 
 
 def test_half_a_surrogate_pair_is_escaped_as_in_json(tmp_path):
