@@ -80,7 +80,7 @@ def write_table(file, rows, delimiter):
 
     Args:
         file: a text file in UTF-8 that does not change line ends.
-        rows: dictionaries of what JSON has. A column that a row lacks is None in it, and one that is None in all rows is left out.
+        rows: dictionaries of what JSON has. What a row lacks counts as None, and a column with nothing else is left out.
         delimiter: a tab or a comma.
     """
     columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
