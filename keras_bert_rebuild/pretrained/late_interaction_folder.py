@@ -44,7 +44,8 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[dict[s
     first = first_settings(folder, (None, "feature-extraction"))
     later = [read_module(module.kind, module.folder, TOKENS) for module in modules[1:] if module.kind != MASK]
     later = [module for module in later if module is not None]
-    of_pylate = values.get("model_type") == "ColBERT" or any(key in values for key in OF_PYLATE)
+    has_settings = any(key in values for key in OF_PYLATE)
+    of_pylate = values.get("model_type") == "ColBERT" or has_settings
     if of_pylate and MASK not in kinds and later[-1:] != [UnitModule()]:
         later.append(UnitModule())  # PyLate normalises vectors itself
     if value_of(values, "similarity_fn_name", str, file, "none").lower() not in MEASURES:
@@ -54,7 +55,7 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[dict[s
         raise ValueError(f"{file} must have no default prompt, since texts are queries or documents; got {default!r}.")
     # Without lengths, texts are cut at the maximum of the model, which the embedder knows.
     longest = longest_text(first, folder) or limit("max_position_embeddings")
-    expansion = _expansion(first, values, of_pylate, folder, file)
+    expansion = _expansion(first, values, has_settings, folder, file)
     query_length, document_length = (
         value_of(first, f"{of}_length", int, first_file(folder)) or value_of(values, f"{of}_length", int, file) or longest
         for of in ("query", "document")
@@ -78,9 +79,9 @@ def _prefix(prompts, values, of, file):
     return prefix + prompts.get(of, "").removeprefix(prefix)
 
 
-def _expansion(first, values, of_pylate, folder, file):
+def _expansion(first, values, has_settings, folder, file):
     """How a query is expanded with masks, or None."""
-    if "query_expansion" not in first and "query_expansion" not in values and of_pylate:
+    if "query_expansion" not in first and "query_expansion" not in values and has_settings:
         if not value_of(values, "do_query_expansion", bool, file, True):
             return None
         attend = value_of(values, "attend_to_mask_tokens", bool, file, False)  # the older name

@@ -163,9 +163,7 @@ def size_fields(model):
         BertConfig.from_dict(model)
         return model
     if not isinstance(model, (str, os.PathLike)):
-        raise ValueError(
-            f"the model must be the name of a size, the path of a config or fields of a BertConfig; got {model!r:.80}."
-        )
+        raise ValueError(f"the model must be a size, the path of a config file or fields of a BertConfig; got {model!r:.80}.")
     if model in SIZES:
         return SIZES[model]
     values = read_json(model, f"one of the sizes {', '.join(SIZES)}, or the config file of a model,")

@@ -124,9 +124,9 @@ def test_markdown_and_json_have_a_row_for_every_name():
         (BertConfig(family="albert"), (), "google", "Google's names are those of BERT; the family is albert"),
         (
             BertConfig(labels=("a",)),
-            ("classification",),
+            ("token_classification",),
             "google",
-            "none for Classification/bias, Classification/kernel, NSP-Dense",
+            "none for Token-Classification/bias, Token-Classification/kernel",
         ),
         (BertConfig(family="gpt"), (), "huggingface", "family must be one of bert"),
         (BertConfig(), (), "jax", "huggingface or google; got 'jax'"),

@@ -271,15 +271,16 @@ def test_texts_that_do_not_fit_a_task_are_refused():
 
 def test_json_with_a_value_of_a_wrong_type_is_no_attribution():
     task = small_task(TextClassifier, labels=("cat", "dog"))
-    (found,) = attribute(task, ["the cat"], method="shapley", samples=2)
+    (found,) = attribute(task, ["the cat"], method="shapley", samples=4)
     good = json.loads(json.dumps(found.to_json()))
     assert Attribution.from_json(good) == found
-    faults = [
-        (where, fault_of(lambda: Attribution.from_json(mutated).to_html(), "attribution")) for where, mutated in mutations(good)
-    ]
-    assert [fault for fault in faults if fault[1] is not None] == []
+    faults = []
+    for where, mutated in mutations(good):
+        fault = fault_of(lambda values=mutated: Attribution.from_json(values).to_html(), "attribution")
+        faults += [] if fault is None else [f"{where}: {fault}"]
+    assert faults == []
     for missing in ("texts", "value"):
         with pytest.raises(ValueError, match=f"an attribution must have .* as {missing}; it has none"):
             Attribution.from_json({name: value for name, value in good.items() if name != missing})
-    with pytest.raises(ValueError, match="an attribution must have texts, words, .*; got colour"):
+    with pytest.raises(ValueError, match=r"an attribution must have texts, words, .*; got colour"):
         Attribution.from_json({**good, "colour": 1})

@@ -250,6 +250,8 @@ def test_texts_are_cut_at_the_maximum_of_the_model_unless_the_folder_has_lengths
     told = read_retriever_folder(folder(tmp_path, [FIRST], model_type="ColBERT", query_prefix="[Q] ")).settings
     assert (told["query_len"], told["query_expansion"]) == (32, True)  # queries are expanded to this length
     assert told["document_len"] >= 512
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps({"model_type": "ColBERT"}))
+    assert not read_retriever_folder(tmp_path).settings["query_expansion"]  # as in sentence-transformers 6
     sizes = {"config.json": {"max_position_embeddings": 512}, "tokenizer_config.json": {"model_max_length": 300}}
     told = read_retriever_folder(folder(tmp_path, [FIRST, UNIT, MASK], sizes, model_type="MultiVectorEncoder")).settings
     assert (told["query_len"], told["document_len"]) == (300, 300)

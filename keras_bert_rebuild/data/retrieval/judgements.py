@@ -23,7 +23,8 @@ def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
         `{query: {document: grade}}` in the order of the file.
 
     Raises:
-        ValueError: a line has other columns, a grade is not an integer of at most 63 bits, or a document is judged twice; the error names the line.
+        ValueError: a line has other columns, a grade is not an integer of at most 63 bits, or a document is judged twice; the error
+            names the line.
     """
     found: dict[str, dict[str, int]] = {}
     lines = read_lines(path)
