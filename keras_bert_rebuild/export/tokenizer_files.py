@@ -11,6 +11,7 @@ from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.encoding import CLS_SEGMENT
 from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
+from keras_bert_rebuild.text.rust_package import OneSentence
 from keras_bert_rebuild.text.sentencepiece_text import QUOTES
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -101,6 +102,11 @@ def tokenizer_files_outside(model, tokenizer, max_len):
     For SentencePiece it is the tokenizer.json that was loaded with the model, if it belongs to this tokenizer, or one made from the
     model.
     """
+    with OneSentence("the files of a tokenizer"):
+        return _files_outside(model, tokenizer, max_len)
+
+
+def _files_outside(model, tokenizer, max_len):
     files = vocabulary_files(tokenizer, max_len)
     kind = next((kind for kind in _PIPELINES if isinstance(tokenizer, kind)), None)
     pipeline = None if kind is None else _PIPELINES[kind](tokenizer)

@@ -16,7 +16,8 @@ from keras_bert_rebuild.data.few_lengths import ENOUGH, chosen_lengths
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
 from keras_bert_rebuild.tasks.text_rows import mean_of_windows
-from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, slices
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+from keras_bert_rebuild.text.given_texts import slices
 
 # Number of texts that are tokenised at once, and of their characters, which limit the memory of long ones.
 TEXTS_PER_CALL = 512

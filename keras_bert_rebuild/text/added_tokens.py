@@ -3,7 +3,7 @@
 from tokenizers import AddedToken
 
 from keras_bert_rebuild.files.json_text import json_object
-from keras_bert_rebuild.text.tokenizer_json import model_type, objects, section
+from keras_bert_rebuild.text.tokenizer_json import check_ids, model_type, objects, section
 from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
 
 # A written `[MASK]` is text unless `special_tokens_in_text` is set.
@@ -48,6 +48,7 @@ def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
         if content not in added and content not in special:
             following += vocabulary.setdefault(content, following) == following
             added[content] = AddedToken(content, special=True)
+    check_ids(vocabulary, folder)
     return vocabulary, tuple(sorted(added.values(), key=lambda token: vocabulary[token.content]))
 
 

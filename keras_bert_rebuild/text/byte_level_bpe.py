@@ -13,8 +13,10 @@ from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.regular import read_text
 from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
-from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import flat_encodings
+from keras_bert_rebuild.text.given_texts import check_unicode
+from keras_bert_rebuild.text.rust_package import OneSentence
 from keras_bert_rebuild.text.tokenizer_json import (
     checked_vocabulary,
     described_rules,
@@ -78,7 +80,8 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         self.tokens = {i: token for token, i in self.vocabulary.items()}
         self.cls_id, self.pad_id, self.sep_id, self.unk_id = (self.vocabulary[token] for token in SPECIAL[:-1])
         self.mask_id = self.vocabulary.get(MASK)
-        self._tokenizer = Tokenizer(BPE(self.vocabulary, self.merges, unk_token=UNK))
+        with OneSentence("a byte-level vocabulary"):
+            self._tokenizer = Tokenizer(BPE(self.vocabulary, self.merges, unk_token=UNK))
         self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         self._tokenizer.post_processor = processors.ByteLevel(trim_offsets=True, add_prefix_space=False)
         self._tokenizer.decoder = decoders.ByteLevel()
@@ -136,7 +139,8 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         spaced = [bool(prefix and text and not text.startswith(" ")) for text in texts]
         texts = [f" {text}" if space else text for text, space in zip(texts, spaced, strict=True)]
         encode = self._tokenizer.encode_batch if with_offsets else self._tokenizer.encode_batch_fast
-        encodings = encode(texts, add_special_tokens=False)
+        with OneSentence("a byte-level vocabulary"):
+            encodings = encode(texts, add_special_tokens=False)
         flat = flat_encodings(encodings, with_offsets)
         if with_offsets:
             before = np.repeat(np.array(spaced, np.int64), flat.lengths)
@@ -145,7 +149,8 @@ class ByteLevelBPETokenizer(BatchTokenizer):
 
     def _join(self, ids):
         """The text of the tokens' bytes, with U+FFFD for invalid UTF-8."""
-        return self._tokenizer.decode(ids, skip_special_tokens=False)
+        with OneSentence("a byte-level vocabulary"):
+            return self._tokenizer.decode(ids, skip_special_tokens=False)
 
 
 def _vocabulary(vocab):

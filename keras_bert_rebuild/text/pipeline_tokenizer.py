@@ -12,11 +12,14 @@ from tokenizers import Tokenizer
 
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.added_tokens import FLAGS, added_token, with_added_tokens
-from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import flat_encodings, trim_spaces
+from keras_bert_rebuild.text.given_texts import check_unicode
+from keras_bert_rebuild.text.rust_package import OneSentence, check_growth
 from keras_bert_rebuild.text.tokenizer_json import (
     SPECIAL_NAMES,
     RowTokens,
+    check_ids,
     cut_side,
     model_type,
     named_special_tokens,
@@ -165,8 +168,9 @@ def without_trimming(processor):
 class PipelineTokenizer(BatchTokenizer):
     """Splits texts by a tokenizer.json, many at a time, with any normalizers, pre-tokenizers and model.
 
-    Ids and words are those of the package tokenizers, and so are offsets, but for a letter that it removes from words with byte-level
-    tokens. As for every tokenizer here, written special tokens are text unless `special_tokens_in_text` is set. Several times slower than `WordPieceTokenizer`.
+    Ids and words are those of the package tokenizers, and so are offsets, but for a letter that it removes from words with
+    byte-level tokens. As for every tokenizer here, written special tokens are text unless `special_tokens_in_text` is set. Several
+    times slower than `WordPieceTokenizer`.
 
     Args:
         pipeline: the content of a tokenizer.json, a dictionary, or its path. Of its truncation only the side is read, and
@@ -192,6 +196,7 @@ class PipelineTokenizer(BatchTokenizer):
         self.pipeline = {**values, "truncation": None, "padding": None}
         self._full = _tokenizer(self.pipeline, where)
         self.vocabulary = self._full.get_vocab(with_added_tokens=True)
+        check_ids(self.vocabulary, where)
         for token in objects(self.pipeline, "added_tokens", where):
             if self.vocabulary.get(token.get("content")) != token.get("id"):
                 raise ValueError(f"added tokens in {where} must have the ids after those of the model; got {token!r:.80}.")
@@ -225,11 +230,12 @@ class PipelineTokenizer(BatchTokenizer):
         """
         path = Path(path)
         folder = path if path.is_dir() else path.parent
-        pipeline = pipeline_of(folder / "tokenizer.json")
-        if not pipeline:
+        file = folder / "tokenizer.json"
+        values = json_object(file)
+        if not values:
             raise ValueError(f"expected a folder with tokenizer.json at {path}; it does not exist.")
-        arguments = {"special_tokens": named_special_tokens(folder), **row_settings(folder, pipeline)}
-        return cls(pipeline, **{**arguments, **options})
+        arguments = {"special_tokens": named_special_tokens(folder), **row_settings(folder, values)}
+        return cls(file, **{**arguments, **options})
 
     def _arguments(self):
         return {
@@ -243,7 +249,9 @@ class PipelineTokenizer(BatchTokenizer):
         check_unicode(texts)
         tokenizer, real_ids = (self._full, None) if special_tokens_in_text else self._without_special()
         encode = tokenizer.encode_batch if with_offsets else tokenizer.encode_batch_fast
-        flat = flat_encodings(encode(texts, add_special_tokens=False), with_offsets)
+        with OneSentence(self._where):
+            encodings = encode(texts, add_special_tokens=False)
+        flat = flat_encodings(encodings, with_offsets)
         if real_ids is not None:
             flat.ids = real_ids[flat.ids]
         if with_offsets and self._trims:
@@ -255,14 +263,16 @@ class PipelineTokenizer(BatchTokenizer):
     def _is_space(self, char):
         """Whether a character of a text becomes a space."""
         normalizer = self._full.normalizer
-        return char == " " or (normalizer is not None and normalizer.normalize_str(f"x{char}x").endswith("x x"))
+        with OneSentence(self._where):
+            return char == " " or (normalizer is not None and normalizer.normalize_str(f"x{char}x").endswith("x x"))
 
     def _encode_texts(self, texts, with_offsets, are_words):
         return self._encode_written(texts, with_offsets, are_words, False)
 
     def _join(self, ids):
         """The text of tokens, by the decoder of the pipeline."""
-        return self._full.decode(ids, skip_special_tokens=False)
+        with OneSentence(self._where):
+            return self._full.decode(ids, skip_special_tokens=False)
 
     def _without_special(self):
         """The tokenizer in which special tokens are text, and a map from its ids to the real ones."""
@@ -285,7 +295,6 @@ def _spaces(token):
 
 def _tokenizer(pipeline, where):
     pipeline = {**pipeline, "post_processor": without_trimming(pipeline.get("post_processor"))}
-    try:
+    check_growth(pipeline, where)
+    with OneSentence(where):
         return Tokenizer.from_str(json.dumps(pipeline))
-    except Exception as error:  # the package raises nothing more specific
-        raise ValueError(f"{where} must be a tokenizer.json that the package tokenizers can run: {error}.") from None

@@ -11,6 +11,7 @@ from tokenizers.models import BPE
 from tokenizers.normalizers import BertNormalizer
 
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, ragged_range
+from keras_bert_rebuild.text.rust_package import OneSentence
 
 # Unicode's white space; Python's has four control characters in addition.
 WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -29,11 +30,12 @@ class LiteralTokens:
     """
 
     def __init__(self, rules, ids, normalizer=None):
-        rules = [rule for rule in rules if _written(rule, normalizer)]
-        self._finder = Tokenizer(BPE())  # an empty model drops the text between the tokens
-        if normalizer is not None:
-            self._finder.normalizer = normalizer
-        self._finder.add_tokens(rules)
+        with OneSentence("added tokens"):
+            rules = [rule for rule in rules if _written(rule, normalizer)]
+            self._finder = Tokenizer(BPE())  # an empty model drops the text between the tokens
+            if normalizer is not None:
+                self._finder.normalizer = normalizer
+            self._finder.add_tokens(rules)
         self._ids = {self._finder.token_to_id(rule.content): ids[rule.content] for rule in rules}
         self._strips = {ids[rule.content]: (rule.lstrip, rule.rstrip) for rule in rules}
         self._lowers = isinstance(normalizer, BertNormalizer) and normalizer.lowercase
@@ -53,7 +55,8 @@ class LiteralTokens:
         candidates = [i for i, text in enumerate(texts) if self._may_have(text)]
         if not candidates:
             return encode(texts)
-        found = self._finder.encode_batch([_LONE.sub("\ufffd", texts[i]) for i in candidates], add_special_tokens=False)
+        with OneSentence("added tokens"):
+            found = self._finder.encode_batch([_LONE.sub("\ufffd", texts[i]) for i in candidates], add_special_tokens=False)
         found = {i: row for i, row in zip(candidates, found, strict=True) if row.ids}
         if not found:
             return encode(texts)

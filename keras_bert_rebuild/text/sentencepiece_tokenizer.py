@@ -14,8 +14,9 @@ from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.regular import read_bytes
 from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
-from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
+from keras_bert_rebuild.text.given_texts import check_unicode
 from keras_bert_rebuild.text.sentencepiece_text import FAMILIES, QUOTES, SPACE, normalized, normalized_with_offsets, piece_offsets
 from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files, row_settings
 

@@ -67,6 +67,11 @@ def checked_vocabulary(model, path):
     return vocabulary
 
 
+def check_ids(vocabulary, where):
+    """Refuse a vocabulary with far more ids than tokens."""
+    check_limit("unused_ids", max(vocabulary.values(), default=-1) + 1 - len(vocabulary), f"the vocabulary of {printable(where)}")
+
+
 def is_googles(values, path):
     """Whether a tokenizer.json splits texts as Google's BERT does, apart from `WordPieceSettings`."""
     model, normalizer = section(values, "model", path), section(values, "normalizer", path)
@@ -269,7 +274,12 @@ def _check_special(tokenizer, path):
 
 def _check_added(path):
     folder = path if path.is_dir() else path.parent
-    added = (json_object(folder / "added_tokens.json"), json_object(folder / "tokenizer_config.json").get("added_tokens_decoder"))
-    for tokens in added:
-        if isinstance(tokens, (dict, list)):
-            check_limit("added_tokens", len(tokens), f"the files of a tokenizer at {printable(path)}")
+    where = f"the files of a tokenizer at {printable(path)}"
+    lists = [list(json_object(folder / "added_tokens.json"))]
+    for name, key in (("tokenizer_config.json", "added_tokens_decoder"), ("tokenizer.json", "added_tokens")):
+        tokens = json_object(folder / name).get(key)
+        tokens = list(tokens.values()) if isinstance(tokens, dict) else tokens if isinstance(tokens, list) else []
+        lists.append([token.get("content") for token in tokens if isinstance(token, dict)])
+    for contents in lists:
+        check_limit("added_tokens", len(contents), where)
+        check_limit("added_token_characters", sum(len(content) for content in contents if isinstance(content, str)), where)

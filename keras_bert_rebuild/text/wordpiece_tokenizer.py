@@ -11,7 +11,8 @@ from tokenizers import AddedToken
 from tokenizers.normalizers import BertNormalizer
 
 from keras_bert_rebuild.text.added_tokens import rules_of
-from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, strings
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+from keras_bert_rebuild.text.given_texts import strings
 from keras_bert_rebuild.text.piece_table import PieceTable
 from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files
 from keras_bert_rebuild.text.vocabulary import (

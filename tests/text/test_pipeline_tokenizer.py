@@ -1,5 +1,6 @@
 """A tokenizer.json that is run by the package tokenizers, with the interface of the others."""
 
+import base64
 import json
 import pickle
 
@@ -12,6 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from keras_bert_rebuild import load_tokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
+from keras_bert_rebuild.text.rust_package import OneSentence
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = ["der", "##s", "hund", "2", "0", "-", "ein-hund", "ein", "[MASK]x", "Ä"]
@@ -130,7 +132,7 @@ def test_one_segment_follows_from_the_config_next_to_it(tmp_path):
         ({"model": {"type": "Unigram", "vocab": []}}, "has a Unigram model without a vocabulary"),
         (
             {"model": {"type": "Nothing", "vocab": {"a": 0}}, "added_tokens": []},
-            "must be a tokenizer.json that the package tokenizers can run",
+            "must have rules that the package tokenizers can run",
         ),
         (
             {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "added_tokens": []},
@@ -267,3 +269,81 @@ def test_words_keep_their_first_letters_where_spaces_are_put_before_all_of_them(
         assert " ".join(line[spans[:, 0].min() : spans[:, 1].max()] for spans in found) == " ".join(
             line.replace(",", " , ").replace("<e>", " <e> ").split()
         )
+
+
+def replace(string, content, kind="String"):
+    return {"type": "Replace", "pattern": {kind: string}, "content": content}
+
+
+def steps(kind, *parts):
+    return {"type": "Sequence", kind: list(parts)}
+
+
+def many_added(count, size):
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    return [{"id": 100 + i, "content": f"{i:x}".rjust(size, "-"), **flags} for i in range(count)]
+
+
+CHARSMAP = base64.b64encode(b"\x08\0\0\0" + b"\xff" * 8 + b"x\0").decode()
+LONG_CHARSMAP = base64.b64encode(b"\x04\0\0\0\0\0\0\0" + b"x" * 2000 + b"\0").decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": {"vocab": {"rare": 300_000_000}}}, "must have at most 1,000,000 ids without a token; got"),
+        ({"model": {"vocab": {"rare": 2**31 - 1}}}, "must have at most 1,000,000 ids without a token; got"),
+        ({"added_tokens": many_added(9_999, 1000)}, "must have at most 1,000,000 characters; got 9,999,000"),
+        ({"added_tokens": many_added(10_001, 8)}, "must have at most 10,000 tokens; got 10,001"),
+        (
+            {"normalizer": steps("normalizers", *[replace("a", "a" * 10)] * 4)},
+            "the normalizer in .* at most 1,000 times .* got 10,000",
+        ),
+        ({"normalizer": steps("normalizers", *[replace("(?=a)", "a", "Regex")] * 12)}, "the normalizer in .* got 4,096"),
+        ({"normalizer": {"type": "Prepend", "prepend": "a" * 1001}}, "the normalizer in .* got 1,001"),
+        ({"decoder": steps("decoders", *[replace("a", "aa")] * 11)}, "the decoder in .* at most 1,000 times .* got 2,048"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": LONG_CHARSMAP}}, "the normalizer in .* got 2,000"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "the precompiled_charsmap in .* it is damaged"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": CHARSMAP}}, "tokenizers can run: index out of bounds"),
+        (
+            {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(x+x+)+y"}, "behavior": "Isolated", "invert": False}},
+            "retry-limit",
+        ),
+    ],
+)
+def test_what_would_take_gigabytes_or_panics_is_one_sentence_with_the_file(tmp_path, change, message):
+    values = json.loads(words().to_str())
+    for name, value in change.items():
+        values[name] = value
+    if "model" in change:
+        values["model"] = json.loads(words().to_str())["model"]
+        values["model"]["vocab"] |= change["model"]["vocab"]
+        values["added_tokens"] = []
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(ValueError, match=message) as error:
+        load_tokenizer(tmp_path).encode_batch(["der hund " + "x" * 5000])
+    assert str(tmp_path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_replacements_in_use_are_allowed():
+    rules = [replace(" ", "▁"), replace("``", '"'), *[replace(r" {2,}", " ", "Regex")] * 9, *[replace("x", "y")] * 99]
+    values = json.loads(words().to_str())
+    values["normalizer"] = steps("normalizers", *rules)
+    assert PipelineTokenizer(values).encode_flat(["der"])[0].tolist() == [5]
+
+
+def test_the_package_alone_is_guarded():
+    class PanicError(BaseException):
+        pass
+
+    with pytest.raises(PanicError), OneSentence("the file"):
+        raise PanicError
+    PanicError.__module__, PanicError.__name__ = "pyo3_runtime", "PanicException"
+    with (
+        pytest.raises(ValueError, match="the file must have rules that the package tokenizers can run: 1 2"),
+        OneSentence("the file"),
+    ):
+        raise PanicError("1\n2")
+    with pytest.raises(KeyError), OneSentence("the file"):
+        raise KeyError
