@@ -97,7 +97,7 @@ def _files_of_vocabulary(vocabulary, max_length):
     tokens = _tokens(vocabulary)
     settings = {
         "tokenizer_class": "BertTokenizer",
-        "do_lower_case": not is_cased(tokens),
+        "do_lower_case": not is_cased(vocabulary),
         "model_max_length": max_length,
         "unk_token": "[UNK]",
         "sep_token": "[SEP]",

@@ -14,7 +14,16 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.pretrained.rebuilt_model import check_can_be_rebuilt, rebuilt
 from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.normalization import split_words
-from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
+from keras_bert_rebuild.text.vocabulary import (
+    GOOGLE_PAD,
+    TOKEN_CLS,
+    TOKEN_MASK,
+    TOKEN_PAD,
+    TOKEN_SEP,
+    TOKEN_UNK,
+    Vocabulary,
+    is_cased,
+)
 
 SPECIAL = (TOKEN_PAD, GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)
 UNUSED = re.compile(r"\[unused\d+\]")
@@ -45,7 +54,7 @@ def add_tokens(
     tokens = _new_tokens(vocabulary, tokens)
     rows = np.concatenate([rows, _mean_rows(vocabulary, rows, tokens, cased)])
     ids = range(len(vocabulary), len(vocabulary) + len(tokens))
-    return _with_rows(model, rows), {**vocabulary, **dict(zip(tokens, ids, strict=True))}
+    return _with_rows(model, rows), _like(token_dict, {**vocabulary, **dict(zip(tokens, ids, strict=True))})
 
 
 def reuse_unused(
@@ -69,7 +78,7 @@ def reuse_unused(
         raise ValueError(f"{len(tokens)} unused tokens were requested, but the vocabulary has {len(free_ids)}.")
     new_names = dict(zip(free_ids, tokens, strict=False))
     rows[list(new_names)] = _mean_rows(vocabulary, rows, tokens, cased)
-    return _with_rows(model, rows), {new_names.get(i, token): i for token, i in vocabulary.items()}
+    return _with_rows(model, rows), _like(token_dict, {new_names.get(i, token): i for token, i in vocabulary.items()})
 
 
 def prune_vocabulary(
@@ -101,7 +110,7 @@ def prune_vocabulary(
     new_ids = {old: new for new, old in enumerate(kept_ids)}
     pad = model.config.pad_token_id
     pruned = _with_rows(model, rows[kept_ids], pad_token_id=new_ids.get(pad, pad))
-    return pruned, {token: new_ids[i] for token, i in vocabulary.items() if i in new_ids}
+    return pruned, _like(token_dict, {token: new_ids[i] for token, i in vocabulary.items() if i in new_ids})
 
 
 def tokens_of_corpus(token_dict: Mapping[str, int], texts: Iterable[str], cased: bool = False) -> set[str]:
@@ -148,7 +157,7 @@ def resize_vocabulary(model: keras.Model, token_dict: Mapping[str, int], size: i
         raise ValueError(f"size must be at least {smallest}, to keep padding and the special tokens; got {size}.")
     mean = rows.mean(axis=0, keepdims=True, dtype="float64").astype(rows.dtype)
     rows = np.concatenate([rows[:size], np.repeat(mean, max(size - len(rows), 0), axis=0)])
-    return _with_rows(model, rows), _named({token: i for token, i in vocabulary.items() if i < size}, size)
+    return _with_rows(model, rows), _like(token_dict, _named({token: i for token, i in vocabulary.items() if i < size}, size))
 
 
 def _opened(model, token_dict):
@@ -175,6 +184,13 @@ def _named(token_dict, size):
     names = (name for n in itertools.count() if (name := f"[unused{n}]") not in token_dict)
     unused = {next(names): i for i in range(size) if i not in taken}
     return dict(sorted({**token_dict, **unused}.items(), key=operator.itemgetter(1)))
+
+
+def _like(token_dict, changed):
+    """A changed vocabulary that lower-cases texts as the original does, whatever letters the new tokens have."""
+    vocabulary = Vocabulary(changed)
+    vocabulary.cased = is_cased(token_dict)
+    return vocabulary
 
 
 def _required_ids(model, vocabulary):

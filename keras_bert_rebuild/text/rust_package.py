@@ -14,8 +14,8 @@ _MAY_BE_EMPTY = ("*", "?", "|", "^", "$", "{", "\\")
 class OneSentence:
     """A context in which errors of the package tokenizers are a ValueError.
 
-    Its Rust code panics for rules that it cannot run, and `pyo3_runtime.PanicException`, which cannot be imported, is no `Exception`;
-    its other errors are of the class `Exception` itself. Everything else passes.
+    Its Rust code panics for rules that it cannot run, and `pyo3_runtime.PanicException`, which cannot be imported, is no
+    `Exception`; its other errors are of the class `Exception` itself. Everything else passes.
 
     Args:
         where: the file, for the error.
@@ -68,14 +68,12 @@ def _growth(step, steps, where):
 
 
 def _growth_of_charsmap(content, where):
-    """The maximum length of a replacement in a SentencePiece charsmap: a trie, preceded by its size, and texts with a NUL at the end."""
+    """The maximum length of a replacement in a charsmap: the size of a trie, the trie, and texts that end in NUL."""
     try:
         table = base64.b64decode(content or "", validate=True)
     except (TypeError, binascii.Error, ValueError):
         table = b""
     size = int.from_bytes(table[:4], "little")
     if content and not (len(table) >= 8 and size % 4 == 0 and 0 < size <= len(table) - 4):
-        raise ValueError(
-            f"the precompiled_charsmap in {where} must be the normalisation rules of a SentencePiece model; it is damaged."
-        )
+        raise ValueError(f"the precompiled_charsmap in {where} must be the rules of a SentencePiece model; it is damaged.")
     return max(1, *(len(text.decode("utf-8", "replace")) for text in table[4 + size :].split(b"\0")))

@@ -48,8 +48,21 @@ def save_vocabulary(tokens: Iterable[str], vocab_path: str | os.PathLike[str]) -
     write_file(vocab_path, lambda file: file.write(content))
 
 
+class Vocabulary(dict[str, int]):
+    """Token to id, with the case of the vocabulary before tokens were added to it, which they must not change."""
+
+    cased: bool | None = None
+
+
 def is_cased(tokens):
-    """Whether a vocabulary has upper-case letters outside its special tokens, so that texts may not be lower-cased."""
+    """Whether a vocabulary has upper-case letters outside its special tokens, so that texts may not be lower-cased.
+
+    Args:
+        tokens: the tokens, without added ones; a `Vocabulary` knows.
+    """
+    known = tokens.cased if isinstance(tokens, Vocabulary) else None
+    if known is not None:
+        return known
     return any(token != token.lower() for token in tokens if not (token.startswith("[") and token.endswith("]")))
 
 

@@ -22,6 +22,7 @@ from keras_bert_rebuild.text.vocabulary import (
     TOKEN_PAD,
     TOKEN_SEP,
     TOKEN_UNK,
+    Vocabulary,
     is_cased,
     load_vocabulary,
 )
@@ -98,8 +99,9 @@ class WordPieceTokenizer(BatchTokenizer):
         self.vocabulary = vocabulary
         self.rules = rules_of(added_tokens, vocabulary)
         self.added_tokens = tuple(self.rules)
-        cased = is_cased(set(vocabulary).difference(self.added_tokens)) if cased is None else bool(cased)
-        self.settings = WordPieceSettings(not cased, strip_accents, bool(tokenize_chinese_chars))
+        if cased is None:
+            cased = is_cased(vocabulary if isinstance(vocabulary, Vocabulary) else set(vocabulary).difference(self.added_tokens))
+        self.settings = WordPieceSettings(not bool(cased), strip_accents, bool(tokenize_chinese_chars))
         self.takes_space = (TOKEN_MASK,) if mask_takes_space else ()
         self._fast = fast
         self.tokens = {i: token for token, i in vocabulary.items()}
@@ -162,14 +164,27 @@ class WordPieceTokenizer(BatchTokenizer):
 
         Args:
             tokens: strings; known ones are ignored.
+
+        Raises:
+            ValueError: no text can have a token: nothing of it is left after normalisation, or texts have another form of the rest
+                of a word, such as `##ing` instead of `##ING` in an uncased vocabulary.
         """
         new = [token for token in dict.fromkeys(strings("tokens", tokens)) if token not in self.vocabulary]
+        never = [token for token in new if not self._may_occur(token)]
+        if never:
+            raise ValueError(f"tokens must be able to occur in normalised texts; got {', '.join(map(ascii, never))}.")
         following = max(self.vocabulary.values()) + 1
         vocabulary = {**self.vocabulary, **{token: following + i for i, token in enumerate(new)}}
         table = PieceTable({**self.pieces, **{token: vocabulary[token] for token in new}}, self.unk_id, self.settings)
         words = [token for token in new if not token.startswith("##")]
         literal = [token for token in words if table.encode([token], False).ids.tolist() != [vocabulary[token]]]
         return self.with_options(vocabulary=vocabulary, added_tokens=(*self.rules.values(), *literal))
+
+    def _may_occur(self, token):
+        """Whether texts can have a new token."""
+        if not token.startswith("##"):
+            return bool(self._normalizer().normalize_str(token))
+        return PieceTable({"a": 1, token: 2}, 0, self.settings).encode([f"a{token[2:]}"], False).ids.tolist() == [1, 2]
 
     def _encode_texts(self, texts, with_offsets, are_words):
         if self._table is None:

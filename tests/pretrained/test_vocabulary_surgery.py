@@ -1,5 +1,7 @@
 """Models whose vocabulary has grown or shrunk give the same outputs as before."""
 
+import json
+import pickle
 import string
 
 import keras
@@ -10,6 +12,7 @@ from helpers.small import LENGTH, VOCAB, compiled, small_model, spread
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.pretrained.vocabulary_surgery import (
     add_tokens,
     prune_vocabulary,
@@ -18,6 +21,7 @@ from keras_bert_rebuild.pretrained.vocabulary_surgery import (
     tokens_of_corpus,
 )
 from keras_bert_rebuild.text.tokenizer import Tokenizer
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 UNUSED = ["[unused1]", "[unused7]", "[unused3]"]
@@ -276,3 +280,21 @@ def test_a_quantised_model_is_refused(model, token_dict):
     model.quantize("int8")
     with pytest.raises(ValueError, match="must not be quantised"):
         add_tokens(model, token_dict, ["aa"])
+
+
+def test_added_tokens_do_not_change_whether_texts_are_lower_cased(model, token_dict):
+    before = WordPieceTokenizer(token_dict)
+    vocabularies = [
+        add_tokens(model, token_dict, ["ABC", "##DE"])[1],
+        reuse_unused(model, token_dict, ["ABC"])[1],
+        prune_vocabulary(model, add_tokens(model, token_dict, [])[1], ["a", "b"])[1],
+        add_tokens(*add_tokens(model, token_dict, ["ABC"]), ["DEF"])[1],
+    ]
+    for vocabulary in vocabularies:
+        tokenizer = WordPieceTokenizer(vocabulary)
+        assert not tokenizer.cased
+        assert tokenizer.tokenize("A b") == before.tokenize("a b") == ["a", "b"]
+        assert json.loads(vocabulary_files(vocabulary, 8)["tokenizer_config.json"])["do_lower_case"]
+        assert not pickle.loads(pickle.dumps(tokenizer)).cased
+    cased = {"Z" if token == UNUSED[0] else token: i for token, i in token_dict.items()}
+    assert WordPieceTokenizer(add_tokens(model, cased, ["new"])[1]).cased

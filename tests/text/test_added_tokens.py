@@ -153,3 +153,17 @@ def test_a_duplicate_id_or_token_is_refused(folder, tokens, message):
 def test_added_tokens_must_be_in_the_vocabulary():
     with pytest.raises(ValueError, match="added_tokens must be tokens of the vocabulary; got 'e'"):
         WordPieceTokenizer(VOCABULARY, added_tokens=["a", "e"])
+
+
+@pytest.mark.parametrize("token", ["\u200b", "\u0301", "##ING", "##a b", "##é", "##."])
+def test_a_token_that_no_text_can_have_is_refused(token):
+    tokenizer = WordPieceTokenizer(VOCABULARY, cased=False)
+    with pytest.raises(ValueError, match="tokens must be able to occur in normalised texts; got"):
+        tokenizer.add_tokens(["<date>", token])
+
+
+def test_upper_case_tokens_are_found_in_lower_cased_texts_and_case_stays_as_it_was():
+    tokenizer = WordPieceTokenizer(VOCABULARY).add_tokens(["New York", "##ing", "ABC"])
+    assert not tokenizer.cased
+    assert tokenizer.tokenize("new york ABC abc") == ["New York", "ABC", "ABC"]
+    assert not tokenizer.add_tokens(["DEF"]).cased
