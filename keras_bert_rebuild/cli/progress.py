@@ -211,8 +211,9 @@ class FinetuneBar(TrainingBar):
         """Show a row of the curve; the first has the number of steps."""
         if "steps" in row:
             self.update(self._task, total=row["steps"])
-        if "head" in row:
-            self.console.print(Text(f"head     {printable(row['head'])}"), soft_wrap=True)
+        for name in ("head", "scores"):
+            if name in row:
+                self.console.print(Text(f"{name:<8} {printable(row[name])}"), soft_wrap=True)
         if self._known is not None and "evaluated" not in row:
             self._known.pop("evaluated", None)
         super().__call__(row)

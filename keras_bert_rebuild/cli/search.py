@@ -107,7 +107,7 @@ def _search_file(args):
 
     from keras_bert_rebuild.cli.progress import progress_bar
     from keras_bert_rebuild.data.retrieval.corpora import read_queries
-    from keras_bert_rebuild.data.retrieval.judgements import read_judgements, write_run
+    from keras_bert_rebuild.data.retrieval.judgements import is_beir, read_judgements, write_run
     from keras_bert_rebuild.search.arguments import check_judgements
     from keras_bert_rebuild.search.index import Index
 
@@ -125,16 +125,23 @@ def _search_file(args):
         if args.output is None:
             queries = {name: queries[name] for name in judgements}
     index, top_k = _with_model(args.index, args.model), args.top_k or IN_RUN
+    # As in BEIR, where queries may be documents, a query does not find itself.
+    apart = args.qrels is not None and is_beir(args.qrels)
     with progress_bar(Console(stderr=True)) as bar:
         task = bar.add_task("searching", total=len(queries), unit="queries", note="")
         options = {**_options(args), "progress": lambda count: bar.advance(task, count)}
-        found = index.search(list(queries.values()), top_k, **options)
-    result = {name: {hit.id: hit.score for hit in hits} for name, hits in zip(queries, found, strict=True)}
+        found = index.search(list(queries.values()), top_k + apart, **options)
+    others = (
+        [hit for hit in hits if not (apart and hit.id == name and judgements.get(name, {}).get(name, 0) < 1)][:top_k]
+        for name, hits in zip(queries, found, strict=True)
+    )
+    result = {name: {hit.id: hit.score for hit in hits} for name, hits in zip(queries, others, strict=True)}
     if args.output is not None:
         write_run(args.output, result)
         print(f"wrote       {args.output}  {counted(len(result), 'query')}, {counted(sum(map(len, result.values())), 'document')}")
     if judgements is not None:
-        _print_scores(judgements, result)
+        depth = min(top_k, args.depth) if args.rerank is not None or args.candidates is not None else top_k
+        _print_scores(judgements, result, None if depth >= len(index) else depth)
     return 0
 
 
@@ -184,10 +191,10 @@ def _show(index, hits):
         print(f"{rank:>{widths[0]}}  {score:>{widths[1]}}  {name:<{widths[2]}}  {text}".rstrip())
 
 
-def _print_scores(judgements, result):
-    from keras_bert_rebuild.tasks.metrics.ranking import ranking_scores
+def _print_scores(judgements, result, depth):
+    from keras_bert_rebuild.tasks.metrics.ranking import measures_to, ranking_scores
 
-    scores = ranking_scores(judgements, result, MEASURES)
+    scores = ranking_scores(judgements, result, MEASURES if depth is None else measures_to(depth, MEASURES))
     for name, score in scores.items():
         print(f"{name:<10}  {score:.4f}")
     judged = sum(any(grade > 0 for grade in grades.values()) for grades in judgements.values())

@@ -116,7 +116,7 @@ class GroupTask(Task):
         return retrieved(example_list(examples), scorer)
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """nDCG@10, MRR@10, recall@10 and MAP of the positives among all texts."""
+        """nDCG@10, MRR@10, recall@10 and MAP@100 of the positives among all texts."""
         return retrieval_scores(examples, answers)
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:

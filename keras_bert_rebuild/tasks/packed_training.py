@@ -39,6 +39,9 @@ class EncodedGroups(Encoded):
     scores: Any = None
     """Scores of a teacher `(examples, texts per group)`, or labels `(examples,)`."""
 
+    refused: str | None = None
+    """Which example has a score that cannot be learned, if one has."""
+
     @classmethod
     def of(cls, task: Any, prompted: Sequence[tuple[str, str]], groups: Any, scores: Any) -> "EncodedGroups":
         """The groups, tokenised for a task: a row for every different text; long texts are truncated.

@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.tasks.metrics.ranking import ranking_scores
 
-METRICS = ("ndcg@10", "mrr@10", "recall@10", "map")
-
 # Number of texts in an answer.
 BEST = 100
+
+METRICS = ("ndcg@10", "mrr@10", "recall@10", f"map@{BEST}")
 
 # A function from queries and the texts of a corpus to score arrays `(some queries, texts)`, which cover all queries in order.
 Scorer: TypeAlias = Callable[[list[str], list[str]], Iterable[npt.NDArray[Any]]]

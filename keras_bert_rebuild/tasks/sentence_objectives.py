@@ -1,12 +1,14 @@
 """Training objectives for vectors of texts: each defines the targets of examples, and the loss."""
 
 import abc
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.training.pair_losses import ContrastiveLoss, CoSentLoss, CosineLoss, TripletLoss
 from keras_bert_rebuild.training.retrieval_losses import DistillationLoss, InBatchNegativesLoss, MarginLoss
 
@@ -88,17 +90,18 @@ class Cosine(Objective):
 
     @classmethod
     def settings_for(cls, scores):
-        known = [score for score in scores if score is not None]
+        known = [score for score in scores if is_number(score)]
         if len(known) < len(scores) or min(known) == max(known):
             raise ValueError(f"pairs must have scores that differ to learn cosines; {len(known)} of {len(scores)} have a score.")
-        return {"score_range": (min(known), max(known))}
+        # As with sentence-transformers, scores up to 1 are cosines, and others are divided by the highest of their scale.
+        return {"score_range": (0.0, float(max(1, math.ceil(max(map(abs, known))))))}
 
     def target(self, score, where):
         low, high = self.score_range
         if score is None:
             return None
-        if isinstance(score, str) or not low <= score <= high:
-            raise ValueError(f"a score must be a number from {low:g} to {high:g}, the score_range; {where} has {score!r}.")
+        if not is_number(score):
+            raise ValueError(f"a score must be a number; {where} has {score!r}.")
         return (score - low) / (high - low)
 
     def loss(self):

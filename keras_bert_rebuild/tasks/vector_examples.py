@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_bert_rebuild.tasks.given_examples import place_of
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
+from keras_bert_rebuild.tasks.metrics.ranking import scores_of_grades
 from keras_bert_rebuild.tasks.packed_training import EncodedGroups, guide_vectors, is_split, numbered, packed_batches
 from keras_bert_rebuild.tasks.retrieval_evaluation import METRICS, best_of, retrieval_row, retrieval_scores, retrieved
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
@@ -88,17 +89,26 @@ class Pairs(VectorExamples):
         windows = self.task.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
         objective = self.task.training_objective
         scores = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
+        beyond = next((i for i, score in enumerate(scores) if score is not None and not -1 <= score <= 1), None)
+        refused = None if beyond is None else f"{place_of(examples[beyond], beyond)} has {examples[beyond].score!r}"
         bounds = np.searchsorted(windows.examples, np.arange(2 * len(examples) + 1)).tolist()
         groups, owners = [], []
         for pair, (first, second, end) in enumerate(zip(bounds[:-2:2], bounds[1:-1:2], bounds[2::2], strict=True)):
             count = max(second - first, end - second) if objective.all_windows else 1
             groups += [(min(first + i, second - 1), min(second + i, end - 1)) for i in range(count)]
             owners += [pair] * count
-        return EncodedGroups(windows, None if None in scores else np.array(scores, "float32")[owners], np.array(groups))
+        targets = None if None in scores else np.array(scores, "float32")[owners]
+        return EncodedGroups(windows, targets, np.array(groups), refused=refused)
 
     def batches(self, encoded, batch_size, seed, **kwargs):
         if encoded.targets is None:
             raise ValueError("every pair must have a score to learn cosines; at least one has none.")
+        if encoded.refused is not None:
+            low, high = self.task.score_range
+            raise ValueError(
+                f"a score must be a number from {2 * low - high:g} to {high:g}, where the score_range has cosines 0 and 1 for "
+                f"{low:g} and {high:g}; {encoded.refused}."
+            )
         if self.packed:
             return packed_batches(self.task, encoded, lambda pairs: encoded.targets[pairs], batch_size, seed, **kwargs)
         rows, scores = encoded.groups.ravel(), np.repeat(encoded.targets, 2)
@@ -190,10 +200,17 @@ class Groups(VectorExamples):
         return retrieval_row(example, answer)
 
 
+class Neighbours(dict[str, float]):
+    """The nearest texts, `{index: score}`, and `measures` of the ranking of all texts: none without another text of the label."""
+
+    measures: dict[str, float] | None = None
+
+
 class Labelled(VectorExamples):
     """Texts with labels; the prediction is the nearest other texts, by index, of which those with the same label are relevant."""
 
     name, options = "labelled_similarity", (*_SHARED, "chunk", "learned_temperature")
+    metrics = ("ndcg@10", "mrr@10", "recall@10", "map")
 
     @classmethod
     def objective_for(cls, examples):
@@ -212,22 +229,26 @@ class Labelled(VectorExamples):
     def answers(self, examples, batch_size, progress):
         vectors = self.task.compared([example.text for example in examples], batch_size, progress)
         names, answers = [str(i) for i in range(len(examples))], []
+        labels = [example.label for example in examples]
+        same = np.unique(labels, return_inverse=True)[1] if None not in labels else None
+        by_name = np.array(sorted(range(len(names)), key=names.__getitem__, reverse=True))  # the order of ties, as in `ranked`
         for first in range(0, len(vectors), BLOCK):
             scores = vectors[first : first + BLOCK] @ vectors.T
             np.fill_diagonal(scores[:, first:], -np.inf)  # a text is not its own neighbour
-            answers += [{name: score for name, score in answer.items() if score > -np.inf} for answer in best_of(scores, names)]
+            for number, best in enumerate(best_of(scores, names), first):
+                answers.append(Neighbours((name, score) for name, score in best.items() if score > -np.inf))
+                if same is not None:
+                    order = by_name[np.argsort(-scores[number - first, by_name].astype("float32"), kind="stable")]
+                    relevant = (same[order[order != number]] == same[number]).astype("int64")
+                    if relevant.any():
+                        answers[-1].measures = scores_of_grades(relevant, np.ones(relevant.sum(), "int64"), self.metrics)
         return answers
 
     def scores(self, examples, answers):
-        from keras_bert_rebuild.tasks.metrics import ranking_scores
-
-        of_label: dict[Any, list[str]] = {}
-        for i, example in enumerate(examples):
-            of_label.setdefault(example.label, []).append(str(i))
-        judged = {str(i): dict.fromkeys(of_label[example.label], 1) for i, example in enumerate(examples)}
-        for name, of_text in judged.items():
-            del of_text[name]
-        return ranking_scores(judged, {str(i): answer for i, answer in enumerate(answers)}, METRICS)
+        measured = [answer.measures for answer in answers if answer.measures is not None]
+        if not measured:
+            raise ValueError("expected at least two texts with the same label; there are none.")
+        return {name: float(np.mean([of_text[name] for of_text in measured])) for name in self.metrics}
 
     def row(self, example, answer):
         nearest = list(answer.items())[:10]

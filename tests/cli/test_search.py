@@ -95,6 +95,23 @@ def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
     assert lines["queries"] == "2"
     assert {"ndcg@10", "mrr@10", "map", "wrote"} < lines.keys()
     assert said_by_verb("search", capsys, *arguments, "--judgements", "qrels").out in said.out
+    said = said_by_verb("search", capsys, *arguments, "--judgements", "qrels", "--top-k", 3).out
+    assert [line.split()[0] for line in said.splitlines()] == ["ndcg@3", "mrr@3", "recall@3", "map@3", "queries"]
+
+
+@pytest.mark.compiles_long
+def test_a_query_of_beir_does_not_find_itself_unless_that_is_judged_relevant(capsys, tmp_path):
+    names = [name for name, *_ in CORPUS]
+    (tmp_path / "queries.tsv").write_text("id\ttext\n" + "".join(f"{name}\tthe cat\n" for name in names))
+    arguments = ["index", "--queries", tmp_path / "queries.tsv", "--qrels", tmp_path / "qrels", "--output", tmp_path / "run.tsv"]
+    for header, row, own in (("query-id\tcorpus-id\tscore\n", "{}\t{}\t1\n", False), ("", "{} 0 {} 1\n", True)):
+        pairs = [(names[0], names[0]), *((name, names[0]) for name in names[1:])]
+        (tmp_path / "qrels").write_text(header + "".join(row.format(*pair) for pair in pairs))
+        said_by_verb("search", capsys, *arguments, "--overwrite")
+        run = read_run(tmp_path / "run.tsv")
+        assert {name: name in run[name] for name in names} == {names[0]: True, **dict.fromkeys(names[1:], own)}
+    said_by_verb("search", capsys, *arguments, "--top-k", 3, "--overwrite")
+    assert {len(found) for found in read_run(tmp_path / "run.tsv").values()} == {3}
 
 
 @pytest.mark.compiles_long

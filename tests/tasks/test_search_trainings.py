@@ -35,7 +35,7 @@ def test_a_training_from_files_saves_a_task_that_answers(folder, tmp_path, task,
     done = finetune(
         task, folder / "encoder", given, given, tmp_path / "run", steps=3, batch_size=2, max_len=32, evaluate_steps=2, **settings
     )
-    assert set(done.scores) >= {"ndcg@10", "mrr@10", "map"}
+    assert set(done.scores) >= {"ndcg@10", "mrr@10"}
     again = load_task(tmp_path / "run" / "model")
     assert again.negatives == 2
     scores = predict(again, given, tmp_path / "answers.jsonl")

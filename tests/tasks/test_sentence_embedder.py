@@ -8,10 +8,11 @@ import pytest
 from helpers.small_tasks import TOKENIZER, sentence, sequence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import SentenceEmbedder, SparseEmbedder, load_task
-from keras_bert_rebuild.data.labelled.labelled_examples import ScoredPair
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, ScoredPair
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
 from keras_bert_rebuild.tasks import packed_training
+from keras_bert_rebuild.tasks.metrics import ranking_scores
 from keras_bert_rebuild.tasks.sentence_settings import prompt_text
 
 SUBJECTS = ("the cat", "anna", "the red dog")
@@ -197,12 +198,13 @@ def test_bad_settings_of_vectors_are_one_sentence():
 def test_bad_input_is_one_sentence():
     task = small_task(SentenceEmbedder, score_range=(0, 5))
     for example, message in (
-        (ScoredPair("a", "b", 6.0), "from 0 to 5, the score_range; example 0 has 6.0"),
         (ScoredPair("a", "b", float("nan")), "has nan"),
         (ScoredPair("a", "b", "x", where="f.tsv, line 2"), "f.tsv, line 2 has 'x'"),
     ):
         with pytest.raises(ValueError, match=message):
             task.encode([example])
+    with pytest.raises(ValueError, match=r"from -5 to 5, where the score_range has cosines 0 and 1 for 0 and 5; example 0 has 6.0"):
+        task.batches(task.encode([ScoredPair("a", "b", 6.0)]))
     with pytest.raises(ValueError, match="must have a score"):
         task.batches(task.encode([ScoredPair("a", "b")]))
     with pytest.raises(ValueError, match="texts must be a list; got str"):
@@ -213,6 +215,48 @@ def test_bad_input_is_one_sentence():
         small_task(SentenceEmbedder, objective="x")
     with pytest.raises(ValueError, match="must have a BertModel without heads"):
         SentenceEmbedder(small_encoder(["token_classification"], labels=("a", "b")), TOKENIZER)
+
+
+@pytest.mark.parametrize(
+    ("scores", "cosines"),
+    [
+        ((0.2, 0.9), (0.2, 0.9)),
+        ((-0.5, 0.25), (-0.5, 0.25)),
+        ((0, 1), (0, 1)),
+        ((0.0, 2.2, 5.0), (0.0, 0.44, 1.0)),  # STS-B
+        ((1.0, 4.6), (0.2, 0.92)),
+        ((-2, 2), (-1, 1)),
+    ],
+)
+def test_scores_up_to_one_are_cosines_and_others_are_divided_by_the_highest_of_their_scale(scores, cosines):
+    examples = [ScoredPair("the cat", "a cat", score) for score in scores]
+    settings = SentenceEmbedder.settings_for(examples, {"objective": "cosine"})
+    task = SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER, **settings)
+    np.testing.assert_allclose(task.encode(examples).targets, cosines, rtol=1e-6)
+    top = max(1, max(map(abs, np.ceil(scores))))
+    assert task.understood() == {"scores": f"0 to {top:g} are the cosines 0 to 1"}
+    assert task.encode([ScoredPair("a", "b", 9.5)]).targets is not None  # only training has limits
+
+
+def test_labelled_texts_with_perfect_vectors_have_perfect_scores():
+    examples = [ClassifiedText("cat dog"[4 * (i % 2) :][:3], label=str(i % 2)) for i in range(400)]
+    task = SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER, example_kind="classification")
+    answers = task.predict_examples(examples)
+    assert max(map(len, answers)) == 100
+    scores = task.scores(examples, answers)
+    assert scores == {"ndcg@10": 1, "mrr@10": 1, "recall@10": pytest.approx(10 / 199), "map": 1}
+
+
+def test_scores_of_labelled_texts_are_those_of_the_whole_ranking(rng):
+    examples = [ClassifiedText(sentence(rng, 2), label=str(rng.integers(3))) for _ in range(130)]
+    task = small_task(SentenceEmbedder, example_kind="classification")
+    vectors = task([example.text for example in examples])
+    products = (vectors @ vectors.T).astype("float32")
+    run = {str(i): {str(j): float(products[i, j]) for j in range(130) if j != i} for i in range(130)}
+    judged = {str(i): {str(j): 1 for j in range(130) if j != i and examples[i].label == examples[j].label} for i in range(130)}
+    measures = ("ndcg@10", "mrr@10", "recall@10", "map")
+    scores = task.scores(examples, task.predict_examples(examples))
+    assert scores == pytest.approx(ranking_scores(judged, run, measures), abs=2e-3)  # texts that are equal have no fixed order
 
 
 def test_an_unknown_name_of_a_prompt_is_refused_and_a_text_is_a_prompt():

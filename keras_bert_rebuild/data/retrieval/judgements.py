@@ -12,6 +12,11 @@ from keras_bert_rebuild.files.durable import write_text
 BEIR = ("query-id", "corpus-id", "score")
 
 
+def is_beir(path: str | os.PathLike[str]) -> bool:
+    """Whether a file of judgements has BEIR's header."""
+    return tuple(read_lines(path)[0].split("\t")) == BEIR
+
+
 def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
     """Read relevance judgements ("qrels").
 

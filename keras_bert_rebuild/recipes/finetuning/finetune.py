@@ -163,7 +163,7 @@ def _train(training, folder, report, compiles):
     checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
     start, facts = checkpoints.restore(made.training_model)
     table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in training.spec.metrics)), start)
-    report({"step": start, "steps": steps, **({"head": made.head_origin} if made.head_origin else {})})
+    report({"step": start, "steps": steps, **made.understood()})
 
     def save():
         made.save(folder / "model")
@@ -199,7 +199,7 @@ def _evaluate(callback, folder, described, started):
         "in_train": {name: count_in_training(rows, examples["train"]) for name, rows in examples.items() if name != "train"},
         "dev": callback.best.scores,
         "train_seconds": round(callback.train_seconds, 2),
-        **({"head": training.task.head_origin} if training.task.head_origin else {}),
+        **training.task.understood(),
     }
     evaluation, name = callback.best, "dev"
     if evaluation.answers is None and "test" not in examples:  # an earlier process saved them

@@ -50,7 +50,12 @@ def report_text(found, settings, picture):
         f"Model {model}, trained on {train} ({found['examples']['train']:,} examples), "
         f"seed {settings['seed']}. Best {found['metric']} on {dev} at step {found['best_step']:,} "
         f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
-        *(["", f"Head: {in_markdown(found['head'])}."] if "head" in found else []),
+        *(
+            line
+            for name in ("head", "scores")
+            if name in found
+            for line in ("", f"{name.capitalize()}: {in_markdown(found[name])}.")
+        ),
         *_in_train(found),
         "",
         f"| score | {' | '.join(evaluated)} |",

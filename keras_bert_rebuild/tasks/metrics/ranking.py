@@ -107,17 +107,38 @@ def ranking_scores_by_query(
     judgements: Judgements, run: Run, measures: Iterable[str] = ("ndcg@10", "mrr@10", "recall@100", "map")
 ) -> dict[str, dict[str, float]]:
     """As `ranking_scores`, for every query that has a relevant document."""
-    parsed = {name: _parsed(name) for name in measures}
-    found = {}
+    found, measures = {}, list(measures)
     for query, grades_of in judgements.items():
         best = np.sort(np.array([grade for grade in grades_of.values() if grade > 0], "int64"))[::-1]
         if not len(best):
             continue
         grades = np.array([grades_of.get(document, 0) for document in ranked(run.get(query, {}))], "int64")
-        found[query] = {
-            name: function(grades[:cutoff], best[:cutoff] if cuts else best) for name, (function, cuts, cutoff) in parsed.items()
-        }
+        found[query] = scores_of_grades(grades, best, measures)
     return found
+
+
+def scores_of_grades(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64], measures: Iterable[str]) -> dict[str, float]:
+    """The scores of one query, by name of the measure.
+
+    Args:
+        grades: grades of the ranked documents.
+        best: all grades above 0, highest first, at least one.
+        measures: see `ranking_scores`.
+    """
+    parsed = {name: _parsed(name) for name in measures}
+    return {name: function(grades[:cutoff], best[:cutoff] if cuts else best) for name, (function, cuts, cutoff) in parsed.items()}
+
+
+def measures_to(depth: int, measures: Iterable[str]) -> list[str]:
+    """The measures that a run with the best `depth` documents of a query has: a larger cutoff, or none, becomes this one.
+
+    Example:
+
+    >>> measures_to(5, ["ndcg@10", "mrr@3", "map"])
+    ['ndcg@5', 'mrr@3', 'map@5']
+    """
+    cutoffs = {name: _parsed(name)[-1] for name in measures}
+    return [f"{name.partition('@')[0]}@{min(depth, cutoff or depth)}" for name, cutoff in cutoffs.items()]
 
 
 def average_precision(relevant: npt.ArrayLike, scores: npt.ArrayLike) -> float:

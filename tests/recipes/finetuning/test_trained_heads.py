@@ -169,3 +169,12 @@ def test_rows_of_a_fine_tuning_begin_with_what_became_of_the_head(tmp_path):
     assert done.report["head"] == rows[0]["head"]
     text = TaggedText("anna likes paris")
     assert done.task.predict_examples([text])[0].tags == load_task(folder).predict_examples([text])[0].tags
+
+
+def test_a_run_says_which_scores_are_cosines_and_dev_may_have_higher_ones(tmp_path):
+    save_pretrained(small_encoder(), tmp_path / "model", vocabulary=list(TOKENIZER.vocabulary))
+    train = [ScoredPair("the cat sat", "a cat sat", 3.8), ScoredPair("the cat sat", "anna likes paris", 1.0)]
+    dev, rows = [*train, ScoredPair("the cat sat", "the cat sat", 5.0)], []
+    done = finetune("similarity", tmp_path / "model", train, dev, tmp_path / "run", report=rows.append, **QUICK)
+    assert rows[0]["scores"] == done.report["scores"] == "0 to 4 are the cosines 0 to 1"
+    assert "\nScores: 0 to 4 are the cosines 0 to 1.\n" in (tmp_path / "run" / "report.md").read_text()
