@@ -196,10 +196,6 @@ class Task(abc.ABC):
         """Learning rate multipliers of weights that need other rates than the head, `{regular expression over paths: factor}`."""
         return {}
 
-    def understood(self) -> dict[str, str]:
-        """What a fine-tuning says before it trains: what became of a trained head, and how examples are read."""
-        return {"head": self.head_origin} if self.head_origin else {}
-
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the labels, in the order of the model's outputs."""

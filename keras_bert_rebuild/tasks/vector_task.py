@@ -119,11 +119,6 @@ class VectorTask(Task):
         # The logarithm of a temperature needs larger steps than weights.
         return {f"{LOG_SCALE}$": 100.0} if self.training.learned_temperature else {}
 
-    def understood(self) -> dict[str, str]:
-        low, high = self.score_range
-        scores = {"scores": f"{low:g} to {high:g} are the cosines 0 to 1"} if self.objective == "cosine" else {}
-        return {**super().understood(), **scores}
-
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """For every pair its cosine, mapped linearly from [0, 1] to the range of the scores; for every query the best of the
         texts of all examples, `{text: score}`; for every text with a label the nearest other examples, `{index: score}`."""

@@ -234,7 +234,7 @@ def test_scores_up_to_one_are_cosines_and_others_are_divided_by_the_highest_of_t
     task = SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER, **settings)
     np.testing.assert_allclose(task.encode(examples).targets, cosines, rtol=1e-6)
     top = max(1, max(map(abs, np.ceil(scores))))
-    assert task.understood() == {"scores": f"0 to {top:g} are the cosines 0 to 1"}
+    assert task.score_range == (0, top)
     assert task.encode([ScoredPair("a", "b", 9.5)]).targets is not None  # only training has limits
 
 

@@ -25,6 +25,7 @@ from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     examples_of,
     loss_weights,
     name_of,
+    understood,
 )
 from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import COLUMNS, FinetuneCallback, Training, evaluate_task
 from keras_bert_rebuild.recipes.finetuning.finetune_report import REPORTS, write_report
@@ -92,7 +93,7 @@ def finetune(
         task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity",
             "retrieval", "labelled_similarity" or "multiple_choice".
         model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model. A trained head of the same task and
-            labels is kept, and of a folder of the same kind of task also the settings, such as poolings; `new_head` draws it anew.
+            labels is kept, and of a folder of the same kind of task also the settings, such as poolings; `new_head` draws another.
         train: a file of examples, as for `read_examples`, or a list of them.
         dev: the same, to choose the best weights on.
         output: the folder of the run, which may hold an earlier start of the same run. If that was interrupted, it resumes from its
@@ -163,7 +164,7 @@ def _train(training, folder, report, compiles):
     checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
     start, facts = checkpoints.restore(made.training_model)
     table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in training.spec.metrics)), start)
-    report({"step": start, "steps": steps, **made.understood()})
+    report({"step": start, "steps": steps, **understood(made)})
 
     def save():
         made.save(folder / "model")
@@ -199,7 +200,7 @@ def _evaluate(callback, folder, described, started):
         "in_train": {name: count_in_training(rows, examples["train"]) for name, rows in examples.items() if name != "train"},
         "dev": callback.best.scores,
         "train_seconds": round(callback.train_seconds, 2),
-        **training.task.understood(),
+        **understood(training.task),
     }
     evaluation, name = callback.best, "dev"
     if evaluation.answers is None and "test" not in examples:  # an earlier process saved them

@@ -53,6 +53,15 @@ def name_of(given):
     return str(given) if isinstance(given, (str, Path)) else f"{len(given)} examples"
 
 
+def understood(task):
+    """What a run says before it trains: `head`, what became of a trained head, and `scores`, which of them are which cosines."""
+    found = {"head": task.head_origin} if task.head_origin else {}
+    if getattr(task, "objective", None) == "cosine":
+        low, high = task.score_range
+        found["scores"] = f"{low:g} to {high:g} are the cosines 0 to 1"
+    return found
+
+
 def check_examples(examples, spec, train):
     """Refuse examples that cannot be trained on or whose labels cannot be saved.
 

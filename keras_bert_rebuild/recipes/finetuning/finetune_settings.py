@@ -62,7 +62,7 @@ class FinetuneSettings:
     """Peak learning rate; BERT's authors tried 2e-5, 3e-5 and 5e-5."""
 
     new_head: bool = False
-    """Draw the head anew, and use no settings of a trained task's folder (default: a head of the same task and labels is kept, and
+    """Initialise the head, and use no settings of a trained task's folder (default: a head of the same task and labels is kept, and
     of a retrieval model everything above the encoder)."""
 
     head_rate: float = 1.0
