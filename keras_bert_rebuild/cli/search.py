@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive, yes_or_no
 from keras_bert_rebuild.cli.said import begin, counted
 from keras_bert_rebuild.files.kinds import RANKING
 from keras_bert_rebuild.files.output import claimed_file
@@ -75,6 +75,13 @@ def add_arguments(parser):
     parser.add_argument(
         "--engine", choices=("numpy", "faiss"), default="numpy", help="library that searches dense vectors (default: numpy)"
     )
+    parser.add_argument(
+        "--verify",
+        type=yes_or_no,
+        default=True,
+        metavar="YES/NO",
+        help="compare the SHA-256 of the files of an index when they are first read, at about a gigabyte per second (default: yes)",
+    )
     add_overwrite(parser, "the ranking")
     add_device_options(parser)
 
@@ -97,7 +104,7 @@ def run(args):
 
 
 def _search_one(args):
-    index = _with_model(args.index, args.model)
+    index = _with_model(args.index, args.verify, args.model)
     _show(index, index.search([args.query], args.top_k or ON_SCREEN, **_options(args))[0])
     return 0
 
@@ -115,7 +122,7 @@ def _search_file(args):
     judgements = None
     if args.qrels is not None:
         judgements = read_judgements(args.qrels)
-        check_judgements(Index.open(args.index), judgements)
+        check_judgements(Index.open(args.index, verify=False), judgements)  # what answers is verified
         unknown = [name for name in judgements if name not in queries]
         if unknown:
             raise ValueError(
@@ -124,7 +131,7 @@ def _search_file(args):
             )
         if args.output is None:
             queries = {name: queries[name] for name in judgements}
-    index, top_k = _with_model(args.index, args.model), args.top_k or IN_RUN
+    index, top_k = _with_model(args.index, args.verify, args.model), args.top_k or IN_RUN
     # As in BEIR, where queries may be documents, a query does not find itself.
     apart = args.qrels is not None and is_beir(args.qrels)
     with progress_bar(Console(stderr=True)) as bar:
@@ -145,19 +152,20 @@ def _search_file(args):
     return 0
 
 
-def _with_model(path, model=None):
+def _with_model(path, verify, model=None):
     """An index with its model, from where it was or is now."""
     from keras_bert_rebuild.search.index import Index
 
-    return Index.open(path, _model_of(Index.open(path), model))
+    return Index.open(path, _model_of(path, model), verify)
 
 
 def _model_of(index, given):
     from keras_bert_rebuild.cli.retriever import load_retriever
+    from keras_bert_rebuild.search.index_files import read_manifest
 
-    path = given or index.model
+    path = given or read_manifest(index)["model"]
     if path is None:
-        raise ValueError(f"expected the model of the index: {index.path} does not say where it is, so give --model.")
+        raise ValueError(f"expected the model of the index: {index} does not say where it is, so give --model.")
     if given is None and not Path(path).exists():
         raise ValueError(f"expected the model of the index at {printable(path)}, where it was; nothing is there: give --model.")
     begin("loading", path)
@@ -169,9 +177,9 @@ def _options(args):
 
     options = {"rescore": args.rescore, "depth": args.depth, "engine": args.engine}
     if args.candidates is not None:
-        options["candidates"] = _with_model(args.candidates)
+        options["candidates"] = _with_model(args.candidates, args.verify)
     if args.fuse:
-        options["fuse"] = [_with_model(path) for path in args.fuse]
+        options["fuse"] = [_with_model(path, args.verify) for path in args.fuse]
     if args.rerank is not None:
         options["reranker"] = load_scorer(args.rerank)
     return options

@@ -77,8 +77,8 @@ class Index:
         Args:
             path: the folder.
             retriever: the model that built it, to search with texts; None to search only with vectors.
-            verify: whether every file is compared with its SHA-256 when it is first read, as vectors are by the first search, at one
-                to two gigabytes per second. Numbers and offsets are always checked.
+            verify: whether every file is compared with its SHA-256 when it is first read, as vectors are by the first search, at
+                about a gigabyte per second. Numbers and offsets are always checked.
 
         Raises:
             ValueError: the folder is not an index, is unfinished or damaged, or was built with another model.

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import os
 import threading
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.corpora.store_files import read_indexes, sha256_of, shard_file
+from keras_bert_rebuild.files.npy import mapped_array
 from keras_bert_rebuild.files.regular import read_text
 
 
@@ -190,14 +190,8 @@ class TokenStore:
 
     def _load(self, shard, kind, dtype, length):
         path = self.path / shard_file(self._records[shard]["number"], kind)
-        try:
-            array = np.lib.format.open_memmap(path, mode="r")
-        except (ValueError, EOFError, TypeError, OverflowError, MemoryError, SyntaxError, tokenize.TokenError):
-            array = None
-        if array is None or array.dtype != dtype or array.shape != (length,):
-            raise ValueError(f"expected {length} values of type {dtype}; {path} has something else.")
-        # A plain array over the map, since np.memmap slows down every access.
-        return np.asarray(array)
+        with open(path, "rb") as file:
+            return mapped_array(file, dtype, (length,))
 
 
 def _check_size(path, size):
