@@ -12,8 +12,9 @@ from keras_bert_rebuild.export.evaluation import Evaluation
 from keras_bert_rebuild.export.runtimes import SETTINGS, output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
-from keras_bert_rebuild.files.kinds import EXPORT
-from keras_bert_rebuild.files.output import check_folder
+from keras_bert_rebuild.files.json_text import json_object
+from keras_bert_rebuild.files.kinds import EXPORT, TOKENIZER_NAMES, declared_names
+from keras_bert_rebuild.files.output import check_folder, check_own
 from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
@@ -23,6 +24,14 @@ from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
+
+# What the formats with an export.json write, besides that and files of the tokenizer.
+WRITTEN = {
+    "saved_model": ("saved_model.pb", "fingerprint.pb", "variables", "assets"),
+    "onnx": ("model.onnx", "model.onnx.data"),
+    "openvino": ("model.xml", "model.bin"),
+    "openvino_int8": ("model.xml", "model.bin", "model_int8.xml", "model_int8.bin"),
+}
 
 # Rows of at most this many tokens lose most in int8; they use the float model of the folder.
 SHORT_TOKENS = 8
@@ -108,7 +117,9 @@ def export(
     if poolings or normalize:
         model = embedding_model(model, poolings, normalize, any_length=True)
     check_folder(path, EXPORT)
-    with written_folder(path, replaced=EXPORT.names) as folder:
+    own = _own_names(path)
+    check_own(path, [*WRITTEN[format], *files, SETTINGS], own, SETTINGS)
+    with written_folder(path, replaced=own) as folder:
         _write(model, tokenizer, folder, format, max_len, texts, of_task)
         config = getattr(model, "config", None)
         settings = {
@@ -123,12 +134,24 @@ def export(
         }
         for name, content in files.items():
             (folder / name).write_bytes(content)
+        settings["files"] = sorted({*os.listdir(folder), SETTINGS})
         _write_settings(folder, settings)
         if texts is not None and of_task:
             from keras_bert_rebuild.export.int8_quality import int8_quality
 
             _write_settings(folder, {**settings, "quality": int8_quality(folder, list(texts), evaluation)})
     return path
+
+
+def _own_names(path):
+    """The names in a folder that the export there wrote."""
+    try:
+        found = json_object(path / SETTINGS)
+    except (OSError, ValueError):
+        return set()
+    of_format = [*WRITTEN.get(str(found.get("format")), ()), SETTINGS, *TOKENIZER_NAMES]  # of version 0.2
+    names = found.get("files", of_format if found else ())
+    return declared_names(names if isinstance(names, list) else (), EXPORT)
 
 
 def _model_of_task(task, format, prompt):

@@ -22,7 +22,7 @@ from keras_bert_rebuild.tasks.sentence_embedder import unit
 VECTORS = {"embedding": "dense", "sparse_embedding": "sparse", "late_interaction": "tokens"}
 
 # Values in export.json that do not affect vectors.
-NOT_OF_VECTORS = ("quality", "outputs", "labels", "problem_type")
+NOT_OF_VECTORS = ("quality", "files", "outputs", "labels", "problem_type")
 
 
 class ExportedRetriever:

@@ -148,9 +148,8 @@ EXPORT = FolderKind(
         *("model.xml", "model.bin", "model_int8.xml", "model_int8.bin", *TOKENIZER_NAMES),
     ),
 )
-DEMO = FolderKind(
-    "a demo", ("bert.keras", "bert-base.svg"), ("bert.keras", "bert-base.svg", "bert-base.txt", "vocab.txt", "small-world")
-)
+# The picture is written first; a bert.keras alone may be anyone's.
+DEMO = FolderKind("a demo", ("bert-base.svg",), ("bert.keras", "bert-base.svg", "bert-base.txt", "vocab.txt", "small-world"))
 MODEL = FolderKind(
     "a model",
     (
@@ -188,6 +187,11 @@ def visible_names(path):
 def names_in_the_way(path, kind):
     """Existing names in a folder that a writer of a kind would overwrite."""
     return [name for name in visible_names(path) if _fits(name, kind.names)]
+
+
+def declared_names(names, kind):
+    """Those of the names in a manifest that are names of what the writers of a kind write: no paths and no patterns."""
+    return {name for name in names if isinstance(name, str) and not set("*?[/\\") & set(name) and _fits(name, kind.names)}
 
 
 def _fits(name, patterns):

@@ -85,6 +85,25 @@ def check_run(path, kind, inputs=()):
         raise ValueError(f"the output must be an empty folder or hold {kind.what}; {path} holds {min(others)}.")
 
 
+def check_own(path, names, own, manifest):
+    """Refuse to replace files and folders in a folder that its own manifest does not name.
+
+    Args:
+        path: the folder, which need not exist.
+        names: the names to write.
+        own: those that the manifest names.
+        manifest: name of the manifest, for the error.
+
+    Raises:
+        ValueError: there is such a file or folder.
+    """
+    in_the_way = sorted({*names} & {*(visible_names(path) if os.path.isdir(path) else ())} - {*own})
+    if in_the_way:
+        raise ValueError(
+            f"{path} holds {in_the_way[0]}, which its {manifest} does not name, so it is not replaced: choose another output."
+        )
+
+
 @contextlib.contextmanager
 def claimed_file(path, kind, inputs=(), overwrite=True):
     """Check a file, hold its lock for the duration of the block, and fail early if it cannot be written at all."""

@@ -13,8 +13,8 @@ from keras_bert_rebuild.data.retrieval.corpora import read_corpus
 from keras_bert_rebuild.data.text_files import suffix_of
 from keras_bert_rebuild.files.finite import all_finite
 from keras_bert_rebuild.files.folders import link_or_copy, written_folder
-from keras_bert_rebuild.files.kinds import INDEX, folder_kind, visible_names
-from keras_bert_rebuild.files.output import claimed_folder
+from keras_bert_rebuild.files.kinds import INDEX, folder_kind
+from keras_bert_rebuild.files.output import check_own, claimed_folder
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.documents import FILES, DocumentStore, write_documents
 from keras_bert_rebuild.search.index_files import (
@@ -94,11 +94,7 @@ def build_index(
             counts = [min(block, documents["documents"] - first) for first in range(0, documents["documents"], block)]
             names = [block_file(number, name) for number, count in enumerate(counts) for name in storage.arrays(count)]
             names, own = [MANIFEST, *FILES, *names], own_names(path)
-            if in_the_way := sorted({*names} & {*visible_names(path)} - own):
-                raise ValueError(
-                    f"{path} holds {in_the_way[0]}, which its search.json does not name, so it is not replaced: choose another "
-                    "output."
-                )
+            check_own(path, names, own, MANIFEST)
             blocks = _write_blocks(folder, documents, counts, storage, vectors_of, progress)
             write_manifest(folder, {**head, "documents": documents, "blocks": blocks})
             with written_folder(path, replaced=(*own, UNFINISHED)) as whole:

@@ -8,7 +8,6 @@ While the index is being built, its files are in the folder `.unfinished-index` 
 settings, and `documents.json` and `block-000000.json`, records of complete files, which are merged into search.json.
 """
 
-import fnmatch
 import hashlib
 import json
 import os
@@ -17,7 +16,7 @@ from typing import NamedTuple
 from keras_bert_rebuild.data.corpora.store_files import is_intact, sha256_of, write_json
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.json_text import parse_json
-from keras_bert_rebuild.files.kinds import INDEX
+from keras_bert_rebuild.files.kinds import INDEX, declared_names
 from keras_bert_rebuild.files.npy import mapped_array
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import read_text
@@ -136,10 +135,10 @@ def own_names(folder):
     """The names in a folder that the search.json there says are of the index; without a readable one only those of no file."""
     try:
         found = parse_json(read_text(folder / MANIFEST, "store_index_bytes", "JSON"), MANIFEST, "labelled_json_values")
-        names = {MANIFEST, *(name for record in (found["documents"], *found["blocks"]) for name in record["files"])}
+        names = [MANIFEST, *(name for record in (found["documents"], *found["blocks"]) for name in record["files"])]
     except (OSError, ValueError, KeyError, TypeError):
         return set()
-    return {name for name in names if not set("*?[/\\") & set(name) and any(fnmatch.fnmatchcase(name, own) for own in INDEX.names)}
+    return declared_names(names, INDEX)
 
 
 def open_files(folder, storage_of, verify=True):

@@ -201,6 +201,12 @@ def test_overwrite_does_not_replace_a_folder_of_another_kind(verb, own, capsys, 
         assert "choose another output" in said or "must not be the input" in said
 
 
+def test_a_model_named_as_that_of_a_demo_is_not_replaced(capsys, tmp_path):
+    for name in ("bert.keras", "vocab.txt"):
+        (tmp_path / "mine" / name).write_text("of the user")
+    assert "mine holds a model and not a demo" in refused("demo", capsys, tmp_path, tmp_path / "mine", "--overwrite")
+
+
 @pytest.mark.parametrize("verb", FOLDERS | RUNS)
 def test_an_output_is_neither_an_input_folder_nor_inside_of_one(verb, capsys, tmp_path):
     given = tmp_path / VERBS[verb][1]

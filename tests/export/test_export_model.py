@@ -121,3 +121,20 @@ def test_the_package_tokenizers_cuts_pairs_into_halves(rng, max_len):
     pairs = [("word " * first, "x " * second) for first in range(4, 9) for second in range(4, 9)]
     ours = tokenizer.encode_batch(*zip(*pairs, strict=True), max_len=max_len, truncation="halves", pad_to="longest")
     assert [row.ids for row in theirs.encode_batch(pairs)] == ours.ids.tolist()
+
+
+def test_only_what_an_export_wrote_is_replaced(tmp_path, rng, monkeypatch):
+    model, tokenizer = small_export(rng, ["classification"])
+    folder = tmp_path / "folder"
+    monkeypatch.setattr(export_model, "_write", lambda model, tokenizer, folder, *_: (folder / "model.onnx").write_text("written"))
+    export(model, tokenizer, folder, "onnx")
+    for name in ("assets/photo.jpg", "merges.txt", "model.bin", "notes.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("of the user")
+    export(model, tokenizer, folder, "onnx")
+    kept = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.read_text() == "of the user"}
+    assert kept == {"assets/photo.jpg", "merges.txt", "model.bin", "notes.txt"}
+    with pytest.raises(ValueError, match=r"folder holds assets, which its export\.json does not name, so it is not replaced"):
+        export(model, tokenizer, folder, "saved_model")
+    assert (folder / "assets" / "photo.jpg").exists()
+    assert (folder / "model.onnx").exists()
