@@ -19,6 +19,12 @@ def test_a_plan_has_every_piece_once_in_rows_that_hold_it(histogram):
         assert sorted(numbers) == list(range(histogram[length]))
 
 
+def test_a_piece_goes_to_the_fullest_row_with_room_for_it():
+    plan = packing_plan(np.bincount([14, 12, 6, 5, 3]), 20)
+    assert sorted(map(tuple, plan.lengths)) == [(12, 5, 3), (14, 6, 0)]  # in the emptiest row, 6 would leave no room for 3
+    assert plan.counts.tolist() == [1, 1]
+
+
 def test_rows_are_nearly_full(rng):
     lengths = rng.integers(3, 129, 5000)
     plan = packing_plan(np.bincount(lengths, minlength=129), 128)

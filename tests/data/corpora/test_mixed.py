@@ -101,6 +101,14 @@ def test_equal_corpora_of_a_mixture_share_no_random_numbers(corpora, options):
     assert len(np.unique(keys)) == len(keys)
 
 
+def test_the_order_of_the_corpora_differs_between_windows(corpora):
+    mixed = MixedCorpus(corpora, [1, 1, 1])
+    _, segments = pretraining_batches(mixed, 8, 32, 4, next_sentence=None).examples.at(np.arange(3 * WINDOW))
+    windows = part_of(mixed, segments.first_starts + FIRST).reshape(3, WINDOW)
+    for one, other in ((0, 1), (1, 2), (0, 2)):
+        assert 0.25 < (windows[one] == windows[other]).mean() < 0.42  # a third by chance
+
+
 def test_a_random_next_segment_is_of_another_document_of_the_same_corpus(corpora):
     mixed = MixedCorpus(corpora, [1, 1, 1])
     batches = pretraining_batches(mixed, 64, 48, 8, random_next_rate=1.0, short_seq_prob=0.0, steps_per_epoch=4, **SETTINGS)

@@ -8,7 +8,7 @@ from helpers.small_corpus import CLS, FIRST, MASK, PAD, SEP, SPECIAL, UNK
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.pretraining.masking import UNITS, mask_tokens, masking_units
+from keras_bert_rebuild.data.pretraining.masking import UNITS, factorisation_order, mask_tokens, masking_units
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.data.random_numbers import keys
 
@@ -105,6 +105,20 @@ def test_special_tokens_of_the_text_are_not_chosen(unit):
     ids[:, 9] = MASK
     _, chosen = mask(ids, maskable, mask_rate=1.0, unit=unit)
     assert (chosen == (maskable & ~np.isin(ids, (UNK, MASK)))).all()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_order_of_prediction_does_not_follow_from_the_choice(unit):
+    ids, maskable = text(4000, 105, pieces=0.0)
+    of_rows = keys(0, 0, np.arange(len(ids)))
+    _, chosen = mask(ids, maskable, unit=unit)
+    order = factorisation_order(of_rows, chosen)
+    assert (np.sort(order, axis=1)[:, -15:] == np.arange(1, 16)).all()
+    units = masking_units(of_rows, ids, maskable, TABLES, UNITS[unit] or 1)
+    numbers = np.zeros((len(ids), 105), bool)  # columns that are the number of a unit that is chosen
+    numbers[np.nonzero(chosen)[0], units[chosen == 1]] = True
+    ranks = order[(chosen == 1) & numbers]
+    assert abs(ranks.mean() - 8) < 5 * math.sqrt((15**2 - 1) / 12 / len(ranks))
 
 
 def test_every_position_is_chosen_equally_often():

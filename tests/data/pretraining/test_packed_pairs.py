@@ -50,6 +50,12 @@ def unpacked(corpus, first, count, **settings):
     return found[first % WINDOW :][:count]
 
 
+def test_every_row_of_a_window_has_random_numbers_of_its_own(corpus):
+    examples = batches(corpus).examples
+    keys, _ = examples.at(np.arange(examples._rows))
+    assert len(np.unique(keys)) == len(keys)
+
+
 @pytest.mark.parametrize("next_sentence", ["nsp", "sop"])
 def test_a_window_has_the_first_of_the_pairs_that_unpacked_rows_have(corpus, next_sentence):
     rows = batches(corpus, 1, next_sentence).examples._rows

@@ -104,18 +104,20 @@ def test_the_order_of_the_rows_differs_between_passes():
             assert sum(a == b for a, b in zip(one, other, strict=True)) < len(one) / 4
 
 
+@pytest.mark.parametrize("documents", [1, 600])
 @pytest.mark.parametrize("full", [0, 1, 3])
-def test_the_remainder_of_a_document_comes_equally_often_before_between_and_after_its_full_pieces(full):
-    length, passes = SEQ_LEN - 2, 600
-    starts = np.array([0, full * length + 7])
+def test_the_remainder_of_a_document_comes_equally_often_before_between_and_after_its_full_pieces(full, documents):
+    length, passes = SEQ_LEN - 2, 600 // documents
+    size = full * length + 7
+    starts = np.arange(documents + 1) * size
     rows = PackedRows(TokenCorpus(np.zeros(starts[-1], "int32"), starts, starts, SPECIAL), SEQ_LEN)
     pieces = rows.at(np.arange(len(rows) * passes))
-    before = pieces.starts[pieces.lengths == 7] / length
+    before = pieces.starts[pieces.lengths == 7] % size / length
     counts = np.bincount(before.astype(int), minlength=full + 1)
     assert (before == np.rint(before)).all()
-    assert len(before) == counts.sum() == passes
+    assert len(before) == counts.sum() == 600
     assert len(counts) == full + 1
-    expected = passes / (full + 1)
+    expected = 600 / (full + 1)
     assert ((counts - expected) ** 2 / expected).sum() <= full + 5 * np.sqrt(2 * full)
 
 

@@ -1,6 +1,7 @@
 """Batches are a pure function of corpus, seed, epoch and index, and models train on them."""
 
 import hashlib
+import math
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import compile_model, get_model
+from keras_bert_rebuild.anatomy.draws import DRAW_BITS
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.corpora.documents import encode_documents, unigram_log_probabilities
 from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches, pretraining_batches
@@ -278,3 +280,15 @@ def test_documents_are_flattened():
 
 def test_unigram_probabilities_count_with_one_added():
     np.testing.assert_allclose(np.exp(unigram_log_probabilities(np.array([1, 1, 2]), 4)), [1 / 7, 3 / 7, 2 / 7, 1 / 7])
+
+
+def test_the_samples_of_a_generator_do_not_follow_from_the_masks():
+    batches = pretraining_batches(small_corpus(documents=200), 64, 32, 6, next_sentence=None, draws=True)
+    drawn = []
+    for index in range(len(batches)):
+        (_, _, draws, chosen), _ = batches.batch(0, index)
+        drawn.append(draws[chosen == 1] / 2.0**DRAW_BITS)
+    drawn = np.concatenate(drawn)
+    expected = len(drawn) / 10
+    counts = np.histogram(drawn, bins=10, range=(0, 1))[0]
+    assert abs(((counts - expected) ** 2 / expected).sum() - 9) < 5 * math.sqrt(2 * 9)
