@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from helpers.packed_batches import step
 from helpers.reference import cross_entropy
 from helpers.small import spread
 from keras import ops
@@ -34,8 +35,9 @@ CONFIG = BertConfig.from_dict(
 GENERATOR_CONFIG = CONFIG.replace(hidden_size=6, num_attention_heads=1, intermediate_size=10)
 
 
-def make(rng, weight=WEIGHT, **changes):
-    return spread(build_replaced_token_model(CONFIG.replace(**changes), GENERATOR_CONFIG.replace(**changes), weight), rng)
+def make(rng, weight=WEIGHT, packed=False, **changes):
+    configs = [config.replace(**changes) for config in (CONFIG, GENERATOR_CONFIG)]
+    return spread(build_replaced_token_model(*configs, weight, packed=packed), rng)
 
 
 def batch(rng, rows=6):
@@ -123,6 +125,62 @@ def test_rematerialisation_and_gathering_do_not_change_a_step(rng):
     got = updates(rng, WEIGHT, max_predictions=4, remat=True)
     for path, update in expected.items():
         np.testing.assert_allclose(got[path], update, rtol=1e-4, atol=1e-4, err_msg=path)
+
+
+def names_of(model):
+    return [tensor.name for tensor in model.inputs]
+
+
+def in_two_sequences(x):
+    """The same rows, each as packed sequences of 5 tokens and of the rest."""
+    return (*x, np.where(x[0] == CONFIG.pad_token_id, 0, np.where(np.arange(LENGTH) < 5, 1, 6)).astype("int32"))
+
+
+@pytest.mark.compiles_long
+def test_rematerialisation_of_packed_rows_does_not_change_a_step():
+    x, labels = batch(np.random.default_rng(2))
+    steps = []
+    for remat in (False, True):
+        model = make(np.random.default_rng(1), packed=True)
+        given = dict(zip(names_of(model), in_two_sequences(x), strict=True))
+        steps.append(step(model, given, labels, max_predictions=4, remat=remat))
+    (loss, gradients), (other, others) = steps
+    assert other == pytest.approx(loss, rel=1e-6)
+    for path, gradient in gradients.items():
+        np.testing.assert_allclose(others[path], gradient, rtol=1e-5, atol=1e-5 * np.abs(gradient).max() + 1e-6, err_msg=path)
+
+
+@pytest.mark.compiles_long
+@pytest.mark.slow
+@pytest.mark.parametrize(("packed", "remat"), [(False, False), (True, True)])
+def test_a_gradient_of_the_generator_is_the_slope_of_its_loss_between_two_jumps_of_the_samples(packed, remat):
+    x, labels = batch(np.random.default_rng(2))
+    x = in_two_sequences(x) if packed else x
+    model = make(np.random.default_rng(1), packed=packed)
+    _, gradients = step(model, dict(zip(names_of(model), x, strict=True)), labels, max_predictions=4, remat=remat)
+    model = compile_model(make(np.random.default_rng(1), packed=packed), optimizer=keras.optimizers.SGD(0.0), remat=remat)
+
+    def losses_at(variable, value):
+        variable.assign(value)
+        model.reset_metrics()
+        found = model.train_on_batch(x, labels, return_dict=True)
+        return np.array([float(found["MLM_loss"]), WEIGHT * float(found["RTD_loss"])])
+
+    jumps = 0
+    for variable in model.trainable_variables:
+        if not variable.path.startswith(GENERATOR) or not variable.path.endswith("/kernel"):
+            continue
+        gradient, value = gradients[variable.path], np.array(ops.convert_to_numpy(variable))
+        norm, slopes = np.linalg.norm(gradient), []
+        for length in (1e-1, 1e-2, 1e-4):
+            ahead, behind = (losses_at(variable, value + sign * length * gradient / norm) for sign in (1, -1))
+            slopes.append((ahead - behind) / (2 * length))
+        variable.assign(value)
+        assert min(abs(mlm - norm) for mlm, _ in slopes) < 1e-2 * norm, (variable.path, norm, slopes)
+        # The discriminator's loss depends on these weights through the samples alone: between its jumps it is constant.
+        assert slopes[-1][1] == 0, (variable.path, slopes)
+        jumps += slopes[0][1] != 0
+    assert jumps  # a numerical gradient over one of them is no gradient
 
 
 def test_a_sampled_token_of_padding_is_read_as_a_token(rng):
