@@ -1,6 +1,7 @@
 """Names of inputs, outputs and settings that other runtimes and servers of BERT expect, and the packages they need."""
 
 import importlib
+import sys
 
 # The settings file in an exported folder.
 SETTINGS = "export.json"
@@ -74,7 +75,7 @@ PACKAGES = {"onnx": "onnx", "openvino": "openvino nncf onnx"}
 
 
 def needed_package(name, extra):
-    """A module, imported by name.
+    """A module, imported by name; OpenVINO's without the telemetry that it and nncf send by default.
 
     Args:
         name: name of the module, such as "onnx".
@@ -83,6 +84,8 @@ def needed_package(name, extra):
     Raises:
         ValueError: it is not installed.
     """
+    if extra == "openvino":  # both do without a package that cannot be imported; one that the user has imported stays
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

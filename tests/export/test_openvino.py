@@ -5,10 +5,13 @@ import pytest
 from eight_scripts import TEXTS, answers, small_export
 from foreign import run_foreign
 from helpers import minilm
+from helpers.connections import connections_of
+from helpers.small_tasks import PETS, TOKENIZER, small_encoder
 
 import keras_bert_rebuild
 from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer
 from keras_bert_rebuild.export.openvino import OpenVINORunner, calibration_rows
+from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
 
 
 def test_every_output_is_the_same(tmp_path, rng):
@@ -19,6 +22,15 @@ def test_every_output_is_the_same(tmp_path, rng):
     assert list(got) == ["input_ids", "last_hidden_state", "pooler_output", "logits"]
     np.testing.assert_allclose(got["last_hidden_state"][encoded.mask == 1], states[encoded.mask == 1], atol=1e-5)
     np.testing.assert_allclose(got["logits"], logits, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_neither_openvino_nor_nncf_reports_what_it_is_used_for(tmp_path):
+    SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER).save(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("".join(f"{example.text}\n" for example in PETS) * 20)
+    export = ["export", "--model", tmp_path / "model", "--output", tmp_path / "served", "--format", "openvino_int8"]
+    embed = ["embed", tmp_path / "texts.txt", "--model", tmp_path / "served", "--output", tmp_path / "vectors.npy"]
+    assert connections_of(tmp_path, [*export, "--calibrate", tmp_path / "texts.txt"], embed) == ("", [])
 
 
 @pytest.fixture(scope="module")
