@@ -53,7 +53,8 @@ def keep_compiled_programs(folder: Path | None = None) -> str | None:
     """Let JAX cache its compiled programs in a folder, for later processes; other backends have no such cache.
 
     A folder that the user set for JAX (`JAX_COMPILATION_CACHE_DIR`) is used, unless one is given here. Programs in the folder are
-    run as they are, so it must belong to the user and be writable for nobody else; it is created with these permissions.
+    run as they are, so it must belong to the user and be writable for nobody else; it is created with these permissions. Otherwise
+    no folder is used. An address such as gs://bucket, which JAX also takes, has no such permissions and is used.
 
     Args:
         folder: the folder; None for `JAX_COMPILATION_CACHE_DIR`, or else `cache_folder()`.
@@ -61,23 +62,33 @@ def keep_compiled_programs(folder: Path | None = None) -> str | None:
     Returns:
         Why programs are not cached, in a few words; None if they are, or if the backend has no cache.
     """
-    if keras.config.backend() != "jax" or (folder is None and os.environ.get("JAX_COMPILATION_CACHE_DIR")):
+    named = os.environ.get("JAX_COMPILATION_CACHE_DIR") if folder is None else None
+    if keras.config.backend() != "jax" or "://" in (named or ""):
         return None
     try:
-        folder = cache_folder() if folder is None else folder
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
-        if not os.access(folder, os.W_OK | os.X_OK):
-            return f"{folder} is not writable"
+        folder = Path(folder or named or cache_folder())
+        reason = _unusable(folder)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder
-        return f"{folder or 'the cache folder'}: {getattr(error, 'strerror', None) or error}"
+        reason = f"{folder or 'the cache folder'}: {getattr(error, 'strerror', None) or error}"
+    if reason is not None:
+        keep_no_programs()
+    elif not named:  # that one JAX uses already, with the user's other settings
+        import jax
+
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        # By default JAX does not cache programs that compile in less than a second: 38 programs (2 of 12 s) of a short fine-tuning.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    return reason
+
+
+def _unusable(folder):
+    """Why programs in a folder, which is made if it is missing, may not be run; None if they may."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"{folder} is not writable"
     if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
         return f"{folder} belongs to another user or can be written by others"
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    # By default JAX does not cache programs that compile in less than a second: 38 programs (2 of 12 s) of a short fine-tuning.
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     return None
 
 

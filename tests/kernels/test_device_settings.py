@@ -197,19 +197,48 @@ def test_programs_are_kept_in_a_private_folder(tmp_path):
 
 @pytest.mark.skipif(BACKEND != "jax", reason="other backends have no such programs")
 def test_a_folder_that_cannot_be_used_is_said_and_stops_nothing(monkeypatch, tmp_path):
+    disabled = []
+    monkeypatch.setattr(device_settings, "keep_no_programs", lambda: disabled.append(True))
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     (tmp_path / "file").write_text("")
     assert "file" in keep_compiled_programs(tmp_path / "file" / "jax")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     assert "can be written by others" in keep_compiled_programs(tmp_path / "open")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "open"))
+    assert "can be written by others" in keep_compiled_programs()
+    assert len(disabled) == 3
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
     monkeypatch.setattr(device_settings.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home folder")))
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     assert "no home folder" in keep_compiled_programs()
 
 
-def test_a_folder_that_the_user_named_stays(monkeypatch, tmp_path):
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+@pytest.mark.parametrize("named", ["private", "gs://bucket/programs"])
+def test_a_folder_that_the_user_named_stays(monkeypatch, tmp_path, named):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", named)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert keep_compiled_programs() is None
     assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "gs:").exists()
+
+
+PLANTED = """
+import os, jax
+from keras_bert_rebuild.kernels.device_settings import keep_compiled_programs
+print(keep_compiled_programs())
+jax.jit(lambda x: jax.numpy.sin(x) @ x)(jax.numpy.ones((3, 3)))
+print(len(os.listdir(os.environ["JAX_COMPILATION_CACHE_DIR"])))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BACKEND != "jax", reason="other backends have no such programs")
+def test_jax_reads_and_writes_nothing_in_a_named_folder_that_others_can_write_to(tmp_path):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "open"), "PYTHONPATH": ":".join(sys.path)}
+    environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    said = subprocess.check_output([sys.executable, "-c", PLANTED], env=environment, text=True).splitlines()
+    assert said == [f"{tmp_path / 'open'} belongs to another user or can be written by others", "0"]
