@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_bert_rebuild.files.checked_values import value_of
 from keras_bert_rebuild.files.json_text import json_object
+from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
 
@@ -17,8 +18,8 @@ SETTINGS = "artifact.metadata"
 # The name of the projection's weights.
 PROJECTION = "linear.weight"
 
-# ColBERT's defaults. Squared distances of unit vectors rank like dot products.
-DEFAULTS = {"query_maxlen": 32, "doc_maxlen": 220, "query_token_id": "[unused0]", "doc_token_id": "[unused1]"}
+# ColBERT's defaults, but for the length of documents. Squared distances of unit vectors rank like dot products.
+DEFAULTS = {"query_maxlen": 32, "query_token_id": "[unused0]", "doc_token_id": "[unused1]"}
 ALLOWED = {"similarity": ("cosine", "l2"), "interaction": ("colbert",)}
 
 
@@ -51,7 +52,8 @@ def stanford_settings(folder: Path) -> dict[str, Any]:
     return {
         "modules": (DenseModule(_projection(folder, value_of(values, "dim", int, file)), None, "linear"), UnitModule()),
         "query_len": value_of(values, "query_maxlen", int, file),
-        "document_len": value_of(values, "doc_maxlen", int, file),
+        # Without a length, documents are cut at the maximum of the model, which the embedder knows.
+        "document_len": value_of(values, "doc_maxlen", int, file) or limit("max_position_embeddings"),
         "query_prefix": query_prefix,
         "document_prefix": document_prefix,
         "query_expansion": True,

@@ -122,6 +122,7 @@ STANFORD = {
     "masks are attended to": {"attend_to_mask_tokens": True},
     "punctuation stays": {"mask_punctuation": False},
     "other markers": {"query_token_id": "worda", "doc_token_id": "wordb"},
+    "no document length": {"doc_maxlen": None},
     "markers by default": {"query_token_id": None, "doc_token_id": None, "mask_punctuation": None},
 }
 
