@@ -3,8 +3,11 @@
 A thread of TensorFlow tunes the buffers and threads of a pipeline while it runs. It sleeps for 10 ms, then 20, 40 and so on up to a
 minute, and who drops the pipeline often waits until it wakes up: it is notified before the flag that it then checks is set. So an
 epoch of 3 s can take 5.1 s, the sum of the first nine sleeps. Keras reads every `PyDataset` through such a pipeline.
+
+TensorFlow never drops the Python functions of a pipeline, nor what they refer to.
 """
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +33,9 @@ def epochs_of(data: Any, first: Sequence[Any]) -> tf.data.Dataset:
         return tf.TensorSpec(shape, keras.backend.standardize_dtype(array.dtype))
 
     count, signature = data.num_batches, keras.tree.map_structure(spec, *first)
-    dataset = tf.data.Dataset.from_generator(lambda: data.epoch(count), output_signature=signature)
+    reference = weakref.ref(data)
+    dataset = tf.data.Dataset.from_generator(lambda: reference().epoch(count), output_signature=signature)
+    dataset.data = data  # kept as long as the dataset, as well as those made from it and their iterators
     return not_tuned(dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(AHEAD))
 
 

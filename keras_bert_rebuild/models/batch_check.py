@@ -127,7 +127,10 @@ def check_inputs(model: keras.Model, x: Any) -> Any:
 
     Args:
         model: a functional model.
-        x: a dictionary by the names of its inputs, a list of them, or one array.
+        x: a dictionary by the names of its inputs, a list of them, also a nested one, or one array.
+
+    Returns:
+        The inputs in the same structure.
 
     Raises:
         ValueError: as for `check_ids`; or inputs are missing or unknown.
@@ -138,11 +141,27 @@ def check_inputs(model: keras.Model, x: Any) -> Any:
         if not isinstance(model.input, dict) and not set(names) <= set(x):
             raise ValueError(f"expected the inputs {', '.join(names)}; got {', '.join(map(str, x))}.")
         return {name: _check_input(model, name, value) if name in names else value for name, value in x.items()}
-    if isinstance(x, (list, tuple)) and len(names) > 1:
-        if len(x) != len(names):
-            raise ValueError(f"expected {len(names)} inputs, {', '.join(names)}; got {len(x)}.")
-        return tuple(_check_input(model, name, value) for name, value in zip(names, x, strict=True))
-    return _check_input(model, names[0], x) if len(names) == 1 else x
+    if not isinstance(x, (list, tuple)) or not (len(names) > 1 or _is_structure(x)):
+        return _check_input(model, names[0], x) if len(names) == 1 else x
+    given: list[Any] = []
+    _map_inputs(given.append, x)
+    if len(given) != len(names):
+        raise ValueError(f"expected {len(names)} inputs, {', '.join(names)}; got {len(given)}.")
+    rest = iter(names)
+    return _map_inputs(lambda value: _check_input(model, next(rest), value), x)
+
+
+def _map_inputs(function, x):
+    """The results of a function of every input, in the structure of the inputs."""
+    found = [_map_inputs(function, value) if _is_structure(value) else function(value) for value in x]
+    return found if isinstance(x, list) else tuple(found)
+
+
+def _is_structure(x):
+    """Whether this is a list of arrays of ids, and not the rows of one."""
+    if not isinstance(x, (list, tuple)) or not x:
+        return False
+    return len(getattr(x[0], "shape", ())) > 1 or _is_structure(x[0])
 
 
 def check_labels(graph: PretrainingGraph, plan: StepPlan, x: Any, labels: dict[str, Any]) -> None:

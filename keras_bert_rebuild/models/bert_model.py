@@ -195,9 +195,8 @@ class BertModel(keras.Model):
         """The labels of a batch that `call` needs in a training or test step; None if it needs none."""
 
     def _check_batch(self, batch):
-        """The batch to use, checked on the host."""
-        x, *rest = batch if isinstance(batch, tuple) else (batch,)
-        return (check_inputs(self, x), *rest)
+        """The batch to use, of the same structure, checked on the host."""
+        return (check_inputs(self, batch[0]), *batch[1:]) if isinstance(batch, tuple) else check_inputs(self, batch)
 
     def _check_single(self, x, y=None):
         """Check a batch that is not part of a dataset."""

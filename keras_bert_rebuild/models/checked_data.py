@@ -4,6 +4,7 @@ import contextlib
 import random
 import types
 import warnings
+import weakref
 
 import keras
 import numpy as np
@@ -22,7 +23,7 @@ def checked(x, y, check, parts=1, batch_size=None, split=0.0):
 
     Args:
         x, y: as for `fit`.
-        check: as for `checked_data`.
+        check: as for `checked_data`, a method.
         parts: number of devices, or groups of devices, that share a batch.
         batch_size, split: as for `check_even_batches`.
 
@@ -30,7 +31,9 @@ def checked(x, y, check, parts=1, batch_size=None, split=0.0):
         The values to use instead of `x` and `y`.
     """
     if not is_arrays(x):
-        return checked_data(x, checking_even(parts, check)), y
+        # TensorFlow never drops the functions of a pipeline, which must not refer to the model.
+        method = weakref.WeakMethod(check)
+        return checked_data(x, checking_even(parts, lambda batch: method()(batch))), y
     x, y = check((x, y))
     check_even_batches(parts, x, batch_size, split)
     return x, y
@@ -46,7 +49,7 @@ def checked_data(data, check):
 
     Args:
         data: a `PyDataset`, a generator, a `tf.data.Dataset`, a torch `DataLoader` or arrays.
-        check: a function of a batch, `(x,)`, `(x, y)` or `(x, y, sample_weight)`, that returns it or raises an error.
+        check: a function of a batch, `x`, `(x,)`, `(x, y)` or `(x, y, sample_weight)`, that returns it or raises an error.
 
     Returns:
         Data of a kind that Keras accepts. Data of other kinds is returned unchecked, such as a dataset that a strategy has
@@ -187,7 +190,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
     def one_of_each_shape(self):
         """A batch of each shape of an epoch; none if the wrapped dataset does not tell them, or Keras adds weights to batches."""
         tell = getattr(self.dataset, "one_of_each_shape", list) if self.puts_ahead else list
-        return [self.check(as_tuples(batch)) for batch in tell()]
+        return [self.check(as_batch(batch)) for batch in tell()]
 
     def take_shuffle(self, shuffle=None):
         """The `shuffle` to pass to Keras; if threads or a pipeline must know the order of the batches, it is drawn here instead.
@@ -254,7 +257,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
             self._ahead = None
 
     def _make(self, index):
-        batch = self.check(as_tuples(self.dataset[index if self._order is None else self._order[index]]))
+        batch = self.check(as_batch(self.dataset[index if self._order is None else self._order[index]]))
         return batch if self._put is None else keras.tree.map_structure(self._put, batch)
 
 
@@ -274,16 +277,23 @@ class CheckedLoader(keras.utils.PyDataset):
         if index == 0:
             self._batches = iter(self.loader)
         batch = keras.tree.map_structure(keras.ops.convert_to_numpy, next(self._batches))
-        return self.check(as_tuples(batch))
+        return self.check(as_batch(batch))
+
+
+def as_batch(batch):
+    """The batch in the form that Keras's readers take: a dictionary of inputs, or a tuple of one to three items."""
+    batch = as_tuples(batch)
+    return batch if isinstance(batch, (dict, tuple)) else (batch,)
 
 
 def as_tuples(batch):
     """The batch with tuples instead of lists, which TensorFlow would convert to one array."""
-    if isinstance(batch, (list, tuple)):
-        return tuple(as_tuples(item) for item in batch)
-    return batch
+    if isinstance(batch, dict):
+        return {name: as_tuples(item) for name, item in batch.items()}
+    return tuple(as_tuples(item) for item in batch) if isinstance(batch, (list, tuple)) else batch
 
 
 def _checked_generator(generator, check):
     for batch in generator:
-        yield check(as_tuples(batch))
+        batch = as_batch(batch)
+        yield check(batch if isinstance(batch, tuple) else (batch,))  # Keras refuses any other from a generator

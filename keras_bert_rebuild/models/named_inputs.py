@@ -12,11 +12,11 @@ def named_inputs(model: keras.Model, inputs: Any) -> dict[str, Any]:
 
     Args:
         model: the model.
-        inputs: a dictionary by name, or as many arrays as the model has inputs, in order.
+        inputs: a dictionary by name, or as many arrays as the model has inputs, in order, also nested.
     """
     if isinstance(inputs, dict):
         return inputs
-    return {tensor.name: value for tensor, value in zip(model.inputs, inputs, strict=True)}
+    return {tensor.name: value for tensor, value in zip(model.inputs, keras.tree.flatten(inputs), strict=True)}
 
 
 def ids_of(model: keras.Model, inputs: Any) -> dict[str, Any]:

@@ -125,11 +125,12 @@ class PretrainingModel(BertModel):
         return by_head(self.output_names, keras.utils.unpack_x_y_sample_weight(batch)[1])["MLM"]
 
     def _check_batch(self, batch):
-        x, *rest = super()._check_batch(batch)
-        if rest and rest[0] is not None:
-            labels = by_head(self.output_names, rest[0])
+        batch = super()._check_batch(batch)
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+        if y is not None:
+            labels = by_head(self.output_names, y)
             check_labels(self._graph, self._plan, x, {head.name: label for head, label in self._planned(labels) if head.takes_ids})
-        return (x, *rest)
+        return batch
 
     def _in_planned_step(self):
         """Whether this thread runs a step whose outputs follow the plan."""

@@ -1,5 +1,6 @@
 """Threads read the datasets of users without losing, repeating or reordering a batch."""
 
+import itertools
 import threading
 
 import keras
@@ -8,6 +9,7 @@ import pytest
 from helpers.recording_model import Numbered, OwnDataset, numbered, recording_model
 
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.models.bert_model import BertModel
 
 SECONDS = 60  # then a waiting test fails
 
@@ -136,3 +138,102 @@ def test_datasets_of_the_package_and_of_users_may_be_mixed():
     model.fit(data, epochs=2, validation_data=held_out, verbose=0)
     assert [index for _, index in model.seen] == [0, 1, 2, 0, 1] * 2
     np.testing.assert_array_equal(numbered(1, 2)[0], data.batch(1, 2)[0])
+
+
+TOKENS, SEGMENTS = np.arange(12).reshape(3, 4) % 7, np.arange(12).reshape(3, 4) % 2
+
+
+def graph(inputs, outputs):
+    """Inputs and outputs of a graph with one or two of each."""
+    tokens, segments = (keras.Input((4,), dtype="int32", name=name) for name in ("Input-Token", "Input-Segment"))
+    x = keras.layers.Embedding(7, 3, name="Embedding-Token")(tokens)
+    if inputs == 2:
+        x = x + keras.layers.Embedding(2, 3, name="Embedding-Segment")(segments)
+    x = keras.layers.Flatten()(x)
+    made = [keras.layers.Dense(2, "softmax", name=name)(x) for name in ("one", "two")[:outputs]]
+    return [tokens, segments] if inputs == 2 else tokens, made if outputs == 2 else made[0]
+
+
+def forms(names, values):
+    """The structures in which values can be passed."""
+    bare = [values[0]] if len(values) == 1 else []
+    return [*bare, values, tuple(values), dict(zip(names, values, strict=False))]
+
+
+def structures(inputs, outputs):
+    """Batches in every structure that Keras may take: inputs alone, with labels, with weights; bare, in a list or a tuple."""
+    x = forms(("Input-Token", "Input-Segment"), [TOKENS, SEGMENTS][:inputs])
+    y = forms(("one", "two"), [np.array([0, 1, 1]), np.array([1, 0, 1])][:outputs])
+    weights = forms(("one", "two"), [np.array([1.0, 2.0, 0.5], "float32")] * outputs)
+    if inputs == 2:
+        x.append((TOKENS, [SEGMENTS]))
+    batches = [*((one,) for one in x), *itertools.product(x, y), *((x[-1], *both) for both in zip(y, weights, strict=True))]
+    return [*x, *batches, *map(list, batches)]
+
+
+def arrays(batch):
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
+    return {"x": x} if y is None else {"x": x, "y": y, "sample_weight": weights}
+
+
+class Repeated(keras.utils.PyDataset):
+    def __init__(self, batch):
+        super().__init__()
+        self.batch = batch
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return self.batch
+
+
+def loader(batch):
+    torch = pytest.importorskip("torch", reason="a DataLoader is torch's")
+    batch = keras.tree.map_structure(torch.as_tensor, batch)
+    return {"x": torch.utils.data.DataLoader([batch, batch], batch_size=None)}
+
+
+def tf_dataset(batch):
+    import tensorflow as tf
+
+    return {"x": tf.data.Dataset.from_tensors(batch).repeat(2)}
+
+
+KINDS = [
+    pytest.param(arrays, id="arrays"),
+    pytest.param(lambda batch: {"x": Repeated(batch)}, id="PyDataset"),
+    pytest.param(lambda batch: {"x": (batch for _ in range(2))}, id="generator"),
+    pytest.param(loader, id="DataLoader"),
+    pytest.param(tf_dataset, id="tf.data", marks=pytest.mark.tensorflow),
+]
+
+
+def answers(model, kind, batch):
+    """What a model returns for a batch; a learning rate of 0 does not change it."""
+    given = kind(batch)
+    predicted = model.predict(given["x"], verbose=0)
+    if not isinstance(batch, (list, tuple)) or len(batch) == 1:
+        return predicted
+    return [predicted, model.evaluate(**kind(batch), verbose=0), model.fit(**kind(batch), shuffle=False, verbose=0).history["loss"]]
+
+
+# Keras warns about structures other than that of the graph, and at the end of a generator.
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (2, 2)])
+def test_a_batch_of_any_structure_that_keras_takes_gives_the_answers_of_keras(kind, inputs, outputs):
+    given = graph(inputs, outputs)
+    plain, ours = keras.Model(*given), BertModel(*given)
+    for model in (plain, ours):
+        model.compile(keras.optimizers.SGD(0.0), "sparse_categorical_crossentropy", run_eagerly=True)
+    taken = 0
+    for batch in structures(inputs, outputs):
+        try:
+            expected = answers(plain, kind, batch)
+        except (ValueError, KeyError):
+            continue
+        taken += 1
+        keras.tree.map_structure(np.testing.assert_array_equal, answers(ours, kind, batch), expected)
+    assert taken >= 10
