@@ -22,6 +22,9 @@ from keras_bert_rebuild.models.masked_positions import flat_labels
 from keras_bert_rebuild.models.memory import check_prediction_fits
 from keras_bert_rebuild.models.step_plan import PREDICT, TEST, TRAIN, running, running_step
 
+# The attribute of the outputs of a clone that has yet to be made, with the attributes of the original.
+CLONED = "_of_original"
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class BertModel(keras.Model):
@@ -29,13 +32,32 @@ class BertModel(keras.Model):
 
     Ids outside their table, sequences longer than the position table, ragged arrays and floats that are not whole numbers each
     raise a `ValueError` that says what was expected, what was found and where. Whole numbers given as floats are accepted.
+
+    Reported losses are means over all labels of an epoch. A subclass with a `train_step` or `test_step` of its own reports what
+    that returns, as in Keras.
     """
 
     config: Any = None
     """The `BertConfig` that the graph was built from, saved with the model; None for a model assembled by hand."""
 
+    not_in_graph = ("config",)  # attributes that a clone gets besides the graph
+
     _previewed = None  # the dataset of a training or an evaluation that has not started yet
     _label_means: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for tensor in keras.tree.flatten(self.outputs):
+            self.__dict__.update(tensor.__dict__.pop(CLONED, {}))
+
+    def _run_through_graph(self, *args, **kwargs):
+        # `clone_model` calls this with copies of the layers, and then makes a model of the outputs, without `from_config`.
+        outputs = super()._run_through_graph(*args, **kwargs)
+        for tensor in keras.tree.flatten(outputs):
+            history = getattr(tensor, "_keras_history", None)
+            if history is not None and history.operation not in self.operations:
+                tensor.__dict__[CLONED] = {name: getattr(self, name) for name in self.not_in_graph}
+        return outputs
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -60,9 +82,12 @@ class BertModel(keras.Model):
 
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, loss_weights: Any = None, *args: Any, **kwargs: Any) -> None:
         check_losses(self.output_names, loss, self._answer_of)
+        self._check_one_step_per_call(kwargs.get("steps_per_execution", 1))
         super().compile(optimizer, loss, loss_weights, *args, **kwargs)
         forget_functions(self)
-        self._label_means = LabelMeans.of_compiled(self, loss, loss_weights)
+        # Steps of others update every metric themselves, with labels and predictions.
+        steps_of_keras = all(getattr(type(self), step) is getattr(BertModel, step) for step in ("train_step", "test_step"))
+        self._label_means = LabelMeans.of_compiled(self, loss, loss_weights) if steps_of_keras else None
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
         # Keras's method only warns if `compile` is overridden.
@@ -78,7 +103,7 @@ class BertModel(keras.Model):
         # Now, not later: inside a JAX gradient, values can only be returned through the variables of metrics.
         with noted_means() as notes:
             loss = super().compute_loss(x, y, y_pred, sample_weight, training)
-        if self._label_means is not None:
+        if self._label_means is not None and running_step(self) is not None:
             self._label_means.update(notes, self.losses, ops.shape(keras.tree.flatten(y_pred)[0])[0])
         return loss
 
@@ -186,6 +211,13 @@ class BertModel(keras.Model):
     def predict_step(self, *args: Any) -> Any:
         with running(self, PREDICT):
             return super().predict_step(*args)
+
+    def _check_one_step_per_call(self, steps):
+        strategy = getattr(self, "distribute_strategy", None)
+        if steps != 1 and strategy is not None and strategy.num_replicas_in_sync > 1:
+            raise ValueError(
+                f"steps_per_execution must be 1 under distribute('mirrored'); got {steps}: use distribute('data') on JAX."
+            )
 
     def _answer_of(self, head, loss):
         """What a head returns in a step compiled with this loss."""

@@ -56,6 +56,8 @@ class PretrainingModel(BertModel):
     """Whether a training step stores only the input of every encoder block and recomputes the rest in the backward pass: less
     memory, a third more computation. Saved with the model; set it before `compile`."""
 
+    not_in_graph = ("config", "remat")
+
     _plan = StepPlan()
 
     @functools.cached_property

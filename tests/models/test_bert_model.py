@@ -1,12 +1,15 @@
 """What `fit` adds to Keras."""
 
 import gc
+import importlib
+import types
 import weakref
 
 import keras
+import numpy as np
 import pytest
 from helpers.recording_model import Numbered, OwnDataset, numbered
-from helpers.small import small_batch
+from helpers.small import small_batch, small_model
 from helpers.small_tasks import small_encoder
 
 from keras_bert_rebuild.models.bert_model import BertModel
@@ -78,3 +81,124 @@ def test_the_data_of_an_ended_training_is_freed():
     del data
     gc.collect()
     assert reference() is None
+
+
+def guided_step(model, *given):
+    """The `train_step` of Keras's guide "Customizing what happens in fit()" for the backend."""
+    x, y = given[-1]
+    backend = keras.config.backend()
+    if backend == "jax":
+        return _guided_step_of_jax(model, *given)
+    if backend == "torch":
+        model.zero_grad()
+        y_pred = model(x, training=True)
+        model.compute_loss(y=y, y_pred=y_pred).backward()
+        loss = model.compute_loss(y=y, y_pred=y_pred)
+        gradients = [variable.value.grad for variable in model.trainable_weights]
+        with importlib.import_module("torch").no_grad():
+            model.optimizer.apply(gradients, model.trainable_weights)
+    else:
+        with importlib.import_module("tensorflow").GradientTape() as tape:
+            y_pred = model(x, training=True)
+            loss = model.compute_loss(y=y, y_pred=y_pred)
+        model.optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+    for metric in model.metrics:
+        metric.update_state(*((loss,) if metric.name == "loss" else (y, y_pred)))
+    return {metric.name: metric.result() for metric in model.metrics}
+
+
+def _guided_step_of_jax(model, state, data):
+    import jax
+
+    trainable, others, optimizer, metrics = state
+    x, y = data
+
+    def loss_of(trainable, others):
+        y_pred, others = model.stateless_call(trainable, others, x, training=True)
+        return model.compute_loss(x, y, y_pred), (y_pred, others)
+
+    (loss, (y_pred, others)), gradients = jax.value_and_grad(loss_of, has_aux=True)(trainable, others)
+    trainable, optimizer = model.optimizer.stateless_apply(optimizer, gradients, trainable)
+    new, logs = [], {}
+    for metric in model.metrics:
+        own = metrics[len(new) : len(new) + len(metric.variables)]
+        own = metric.stateless_update_state(own, *((loss,) if metric.name == "loss" else (y, y_pred)))
+        logs[metric.name] = metric.stateless_result(own)
+        new += own
+    return logs, (trainable, others, optimizer, new)
+
+
+class Plain(keras.Model):
+    train_step = guided_step
+
+
+class Guided(BertModel):
+    train_step = guided_step
+
+
+def test_the_training_step_of_keras_guide_trains_as_in_a_plain_model(rng):
+    (ids, segments, _), _ = small_batch(rng)
+    labels = rng.integers(0, 2, 8)
+    graph = small_encoder(heads=("classification",), labels=("no", "yes"))
+    found = []
+    for kind in (Plain, Guided):
+        model = kind(graph.inputs, graph.outputs)
+        start = model.get_weights()
+        model.compile(keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+        history = model.fit((ids % 20, segments), labels, batch_size=4, epochs=2, shuffle=False, verbose=0).history
+        found.append({**history, "weights": model.get_weights()})
+        model.set_weights(start)
+    plain, ours = found
+    keras.tree.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), ours, plain)
+
+
+def test_a_loop_of_ones_own_may_meet_another_shape(rng):
+    model = small_encoder(heads=("classification",), labels=("no", "yes"))
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+
+    def loss_of(trainable, others, x, y):
+        y_pred, _ = model.stateless_call(trainable, others, x, training=True)
+        return model.compute_loss(x, y, y_pred)
+
+    if keras.config.backend() == "jax":
+        jax = importlib.import_module("jax")
+        step = jax.jit(jax.value_and_grad(loss_of))
+    elif keras.config.backend() == "tensorflow":
+        step = importlib.import_module("tensorflow").function(loss_of)
+    else:
+        step = loss_of
+    state = [[variable.value for variable in variables] for variables in (model.trainable_variables, model.non_trainable_variables)]
+    for rows in (4, 2):
+        ids, segments, _ = small_batch(rng, batch=rows)[0]
+        x = tuple(keras.ops.convert_to_tensor(values, "int32") for values in (ids % 20, segments))
+        loss = keras.tree.flatten(step(*state, x, keras.ops.zeros(rows, "int32")))[0]
+        assert np.isfinite(keras.ops.convert_to_numpy(loss))
+
+
+def test_a_clone_has_the_config_and_the_rematerialisation_of_the_model(rng):
+    model = small_model()
+    model.remat = True
+    model.compile("sgd", ["sparse_categorical_crossentropy"] * 2)
+    (ids, segments, chosen), _ = small_batch(rng)
+    tensors = [keras.ops.convert_to_tensor(values, "int32") for values in (ids, segments, chosen)]
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    assert (clone.config, clone.remat, clone._plan.remat) == (model.config, True, True)
+    assert not set(clone.layers) & set(model.layers)
+    for ours, theirs in zip(clone(tensors), model(tensors), strict=True):
+        np.testing.assert_allclose(*map(keras.ops.convert_to_numpy, (ours, theirs)), rtol=1e-6)
+
+
+def test_a_model_around_the_outputs_of_another_has_no_config():
+    model = small_model()
+    assert BertModel(model.inputs, model(model.inputs)).config is None
+
+
+def test_several_steps_per_call_on_several_replicas_are_refused_in_one_sentence():
+    class OnTwo(BertModel):
+        distribute_strategy = types.SimpleNamespace(num_replicas_in_sync=2)
+
+    inputs = keras.Input((2,))
+    model = OnTwo(inputs, keras.layers.Dense(1)(inputs))
+    with pytest.raises(ValueError, match=r"steps_per_execution must be 1 under distribute\('mirrored'\); got 2"):
+        model.compile("sgd", "mse", steps_per_execution=2)

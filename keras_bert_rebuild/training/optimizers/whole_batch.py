@@ -25,6 +25,14 @@ def dense_gradients(gradients):
 class OfWholeBatch:
     """A mixin of our optimizers, before Keras's class: gradients are dense arrays, summed over replicas."""
 
+    def build(self, variables):
+        if self.gradient_accumulation_steps and kernels.replica_count() > 1:
+            raise ValueError(
+                "gradient_accumulation_steps must be None under distribute('mirrored'), where Keras cannot accumulate; got "
+                f"{self.gradient_accumulation_steps}: use more devices, smaller batches, or distribute('data') on JAX."
+            )
+        super().build(variables)
+
     def apply(self, grads, trainable_variables=None):
         super().apply(kernels.sum_over_replicas(dense_gradients(grads)), trainable_variables)
 

@@ -94,6 +94,13 @@ def test_the_loss_scale_depends_on_all_replicas():
     assert of_whole_batch(given, True) is given
 
 
+@pytest.mark.usefixtures("_as_two")
+@pytest.mark.parametrize("optimizer", [AdamW(gradient_accumulation_steps=2), AdamWarmup(9, 1, gradient_accumulation_steps=2)])
+def test_accumulation_on_several_replicas_is_refused_in_one_sentence(optimizer):
+    with pytest.raises(ValueError, match=r"gradient_accumulation_steps must be None under distribute\('mirrored'\), .*; got 2: "):
+        optimizer.build([keras.Variable([1.0])])
+
+
 def test_one_device_compiles_with_the_given_optimizer():
     for optimizer in (keras.optimizers.Adam(clipnorm=1.0), keras.optimizers.LossScaleOptimizer(AdamW())):
         assert of_whole_batch(optimizer, True) is optimizer
