@@ -13,6 +13,7 @@ from helpers.small import small_batch, small_model
 from helpers.small_tasks import small_encoder
 
 from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.training.task_losses import LabelLoss
 
 
 @pytest.mark.tensorflow
@@ -154,7 +155,7 @@ def test_the_training_step_of_keras_guide_trains_as_in_a_plain_model(rng):
 
 def test_a_loop_of_ones_own_may_meet_another_shape(rng):
     model = small_encoder(heads=("classification",), labels=("no", "yes"))
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile("sgd", LabelLoss())
 
     def loss_of(trainable, others, x, y):
         y_pred, _ = model.stateless_call(trainable, others, x, training=True)
