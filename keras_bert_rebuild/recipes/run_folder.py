@@ -181,7 +181,8 @@ def _check_same(before, now, path):
     # An earlier version recorded less about the corpus; only what it recorded is compared.
     known, corpus = (values["corpus"] if isinstance(values.get("corpus"), dict) else {} for values in (before, now))
     _refuse("on another corpus", "corpus", [(name, value, corpus.get(name)) for name, value in known.items()], path)
-    names = [name for name in {**before, **now} if name not in (*FREE, "corpus")]
+    # A switch that an earlier version did not have was off.
+    names = [name for name in {**before, **now} if name not in (*FREE, "corpus") and (name in before or now[name] is not False)]
     _refuse("with other settings", "settings", [(name, before.get(name), now.get(name)) for name in names], path)
 
 

@@ -13,6 +13,13 @@ def test_settings_and_every_start_are_recorded(tmp_path):
     assert [start["backend"] for start in read_yaml(tmp_path / "run" / "versions.yaml")["starts"]] == [keras.config.backend()] * 2
 
 
+def test_a_run_of_a_version_without_a_switch_resumes_while_it_is_off(tmp_path):
+    RunFolder(tmp_path / "run", {"seed": 1})
+    with pytest.raises(ValueError, match="switch was None and is True"):
+        RunFolder(tmp_path / "run", {"seed": 1, "switch": True})
+    assert RunFolder(tmp_path / "run", {"seed": 1, "switch": False}).resumes
+
+
 def test_a_folder_of_other_files_is_not_written_to(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ValueError, match=r"expected an empty folder or the folder of a run; .* holds other files"):
