@@ -1,24 +1,37 @@
 """The actions on hostile files: everything that a user would do with good ones."""
 
 import contextlib
+import html.parser
 import io
+import json
 import sys
 import warnings
+import xml.etree.ElementTree
 
 import numpy as np
+from helpers.small_search import WholeNumbers
+from hostile.folders import MODELS, QUERIES
 
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.data.retrieval.corpora import read_queries
+from keras_bert_rebuild.data.retrieval.judgements import read_judgements, read_run
+from keras_bert_rebuild.files.json_text import parsed_json
+from keras_bert_rebuild.interpret.attribution import Attribution
+from keras_bert_rebuild.keras_2_models import load_keras_2_model
 from keras_bert_rebuild.pretrained import from_pretrained
+from keras_bert_rebuild.recipes.pretraining.recipe import read_recipe
 from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml
+from keras_bert_rebuild.search.index import Index
+from keras_bert_rebuild.tasks.metrics.ranking import ranking_scores
 from keras_bert_rebuild.tasks.saved_task import load_task
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 from keras_bert_rebuild.training.lora import load_lora
 from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 
-KINDS = {".csv": "classification", ".tsv": "classification", ".jsonl": "classification", ".conll": "tagging", ".json": "questions"}
+KINDS = {"csv": "classification", "tsv": "classification", "jsonl": "classification", "conll": "tagging", "json": "questions"}
 
 
 class BrokenPromiseError(AssertionError):
@@ -36,16 +49,90 @@ def describe(folder, file):
     command("explain", folder / file)
 
 
+TEXTS = ["the cat sat on the mat"]
+# What a task of a kind is asked; others are called with texts.
+ASKED = {
+    "question_answering": lambda task: task(["who likes paris"], ["anna likes paris"]),
+    "multiple_choice": lambda task: task(TEXTS, [["on the mat", "in london"]]),
+    "reranking": lambda task: task.rank("who sat", TEXTS),
+    "late_interaction": lambda task: task.scores_of("who sat", TEXTS),
+}
+
+
 def answer(folder, file):
     """Answer with a task."""
     del file
-    load_task(folder)(["the cat sat on the mat"])
+    task = load_task(folder)
+    ASKED.get(task.kind, lambda task: task(TEXTS))(task)
+
+
+def search(folder, file):
+    """Search in an index: what is found is right, unless who sent it has signed other documents."""
+    del file
+    expected = json.loads((folder / "expected.json").read_text())
+    index = Index.open(folder / "index", MODELS[expected["vectors"]]())
+    found = [[(hit.id, hit.score, index.document(hit.id).full_text) for hit in hits] for hits in index.search(QUERIES, 5)]
+    scores = [score for hits in found for _, score, _ in hits]
+    if not np.isfinite(scores).all():
+        raise BrokenPromiseError(f"wrong answer: scores {scores}")
+    if expected["hits"] is None:
+        return
+    right = [[(name, text) for name, _, text in hits] for hits in expected["hits"]]
+    alike = [[(name, text) for name, _, text in hits] for hits in found] == right
+    if not alike or not np.allclose(scores, [score for hits in expected["hits"] for _, score, _ in hits], rtol=1e-4):
+        raise BrokenPromiseError(f"wrong answer: {found} instead of {expected['hits']}")
+
+
+class Constant(WholeNumbers):
+    """A retriever that takes no time."""
+
+    def documents(self, texts):
+        vector = np.ones(self.width, "float32")
+        return (vector for _ in texts)
+
+
+def retrieval(folder, file):
+    """Read judgements and measure with them, read a run or queries, or index a corpus."""
+    path = folder / file
+    if file.startswith("corpus"):
+        Index.build(path, folder / "built", Constant())
+    elif file.startswith("queries"):
+        read_queries(path)
+    elif file.endswith(".run"):
+        ranking_scores({"q1": {"d2": 1}}, read_run(path))
+    else:
+        ranking_scores(read_judgements(path), {"q1": {"d2": 1.0, "d3": 0.5}})
+
+
+def recipe(folder, file):
+    """Read a recipe."""
+    read_recipe(folder / file)
+
+
+def curves(folder, file):
+    """Draw the curves of a run: a picture in which nothing runs."""
+    del file
+    command("curves", folder)
+    if (folder / "curves.svg").is_file():
+        nothing_runs((folder / "curves.svg").read_text(encoding="utf-8"))
+        xml.etree.ElementTree.parse(folder / "curves.svg")
+
+
+def attribution(folder, file):
+    """Show an attribution: a page in which nothing runs."""
+    values = parsed_json(folder / file)
+    nothing_runs(Attribution.from_json(values).to_html())
+
+
+def keras_2(folder, file):
+    """Load a model of Keras 2."""
+    load_keras_2_model(folder / file)
 
 
 def tokenize(folder, file):
     """Cut texts."""
     del file
-    load_tokenizer(folder).encode_batch(["the cat sat", "anna [MASK] \u212b\U0001f642"])
+    load_tokenizer(folder).encode_batch(["the cat sat", "anna [MASK] \u212b\U0001f642", "a" * 40, "aaab" * 300])
 
 
 def store(folder, file):
@@ -58,8 +145,7 @@ def store(folder, file):
 
 def labelled(folder, file):
     """Read examples."""
-    suffix = next(end for end in reversed(KINDS) if end in file)
-    read_examples(folder / file, KINDS[suffix])
+    read_examples(folder / file, KINDS[file.removeprefix("a.").removesuffix(".xz")])
 
 
 def corpus(folder, file):
@@ -95,13 +181,34 @@ def path_of(folder, file):
     return folder / file if file.endswith((".keras", ".h5")) and "tf_" not in file else folder
 
 
+class Page(html.parser.HTMLParser):
+    """Notes in a page or picture what a browser would run."""
+
+    def __init__(self):
+        super().__init__()
+        self.runs = []
+
+    def handle_starttag(self, tag, attributes):
+        active = [name for name, value in attributes if name.startswith("on") or "javascript:" in (value or "").lower()]
+        if active or tag in ("script", "iframe", "object", "embed", "foreignobject", "image", "img", "base", "form"):
+            self.runs.append(f"<{tag} {' '.join(active)}>")
+
+
+def nothing_runs(text):
+    """Refuse a page or a picture in which a browser would run or load something."""
+    page = Page()
+    page.feed(text)
+    if page.runs:
+        raise BrokenPromiseError(f"executed: a browser would run {page.runs[0][:100]!r}")
+
+
 def command(*arguments):
     """Run `keras-bert`; its output may contain no control character."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(argument) for argument in arguments])
     shown = out.getvalue() + err.getvalue()
-    if code not in (0, 2) or "Traceback" in shown:
+    if code not in (0, 2) or "Traceback" in shown or "out of memory" in shown:
         raise BrokenPromiseError(f"exit code {code}: {shown[-300:]}")
     if code == 2 and not err.getvalue().startswith("keras-bert "):
         raise BrokenPromiseError(f"no sentence: {err.getvalue()[:300]!r}")
@@ -117,8 +224,12 @@ def outcome(action, folder, file):
         globals()[action](folder, file)
     except (ValueError, OSError) as error:
         text = str(error)
-        return "refused" if text and len(text) < 20_000 else f"no sentence: {text[:200]!r}"
-    except (Exception, SystemExit) as error:
+        if not text or len(text) >= 20_000:
+            return f"no sentence: {text[:200]!r}"
+        # The settings of a task are read together with what other files say.
+        named = file != "task.json" or folder.name in text or any(path.name in text for path in folder.rglob("*"))
+        return "refused" if named else f"no file named: {text[:200]!r}"
+    except BaseException as error:  # also the panics of Rust, which are no Exception
         frames = []
         trace = sys.exc_info()[2]
         while trace is not None:

@@ -1,15 +1,20 @@
 """Hostile files by number: the same number and seed make the same files."""
 
+import hashlib
 import json
 import os
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+import h5py
 import numpy as np
+import yaml
 from hostile.bombs import BOMBS
 from hostile.configs import ABSURD, fuzzed_config
-from hostile.samples import SAMPLES
+from hostile.folder_bombs import FOLDER_BOMBS
+from hostile.folders import FOLDERS, SIGNED
+from hostile.samples import SAMPLES, files_of
 
 # Inputs of every sample, in addition to the bombs.
 COUNTS = {
@@ -36,8 +41,45 @@ COUNTS = {
     "settings": 80,
     "lora": 80,
     "checkpoint": 60,
+    **dict.fromkeys(FOLDERS, 40),
+    "index_signed": 100,
+    **{name: 70 for name in FOLDERS if name.startswith("pipeline_")},
+    "retrieval": 140,
+    "recipe": 80,
+    "run": 80,
+    "attribution": 80,
+    "keras_2": 80,
 }
-JSON = (".json", ".jsonl")
+BOMBS = BOMBS | FOLDER_BOMBS
+JSON = (".json", ".jsonl", ".metadata")
+TABLES = (".csv", ".tsv", ".qrels", ".run")
+SCRIPT = "<script>alert(1)</script>"
+CELLS = (
+    SCRIPT,
+    f"probe_x{SCRIPT}_y",
+    "probe_\"/><image href='x' onerror='alert(1)'/>_accuracy",
+    "probe_a\x1b[2J_b",
+    "step",
+    "1e999",
+    "-1e308",
+    "nan",
+    "inf",
+    "9" * 30,
+    "9" * 5000,
+    str(2**63),
+    str(-(2**70)),
+    "",
+    '"',
+    "\x00",
+    "\ud800",
+    "a\rb",
+    "\u2028",
+    "\u202e",
+    "'=1+1",
+    "x" * 200_000,
+    "1_0",
+    "\u0663",
+)
 # Bombs that are quick to make, one of each kind.
 ALWAYS = (
     "pipe-safetensors",
@@ -65,6 +107,16 @@ ALWAYS = (
     "yaml-aliases",
     "lora-pattern",
     "far-passages",
+    "vectors-flipped",
+    "documents-header",
+    "module-path-number",
+    "charsmap-random-0",
+    "id-300000000-pipeline_rules",
+    "grade-2^63",
+    "recipe-0",
+    "metrics-script",
+    "attribution-2",
+    "keras_2-units",
 )
 
 
@@ -79,11 +131,9 @@ class Input(NamedTuple):
 
 def numbers(part=1):
     """The names of all inputs, the unchanged samples first; or every `part`-th of a sample and a few bombs."""
-    good = [f"{sample}-good" for sample in SAMPLES]
-    names = [f"{sample}-{i}" for sample, count in COUNTS.items() for i in range(0, count, part)]
-    return (
-        [*good, *names, *(f"bomb-{name}" for name in ALWAYS)] if part > 1 else [*good, *names, *(f"bomb-{name}" for name in BOMBS)]
-    )
+    good = [f"{sample}-{file}-good" for sample, (_, files) in SAMPLES.items() for file in (files if part == 1 else files[:1])]
+    changed = [f"{sample}-{i}" for sample, count in COUNTS.items() for i in range(0, count, part)]
+    return [*good, *changed, *(f"bomb-{name}" for name in (ALWAYS if part > 1 else BOMBS))]
 
 
 def make(name, samples, folder, mark, seed=22):
@@ -102,25 +152,71 @@ def make(name, samples, folder, mark, seed=22):
         sample, file, bomb = BOMBS[number]
         action = SAMPLES[sample][0]
         shutil.copytree(samples / sample, folder)
+        file = files_of(folder, file)[0]
         bomb(folder, file, mark)
+        if sample in SIGNED and number in FOLDER_BOMBS:
+            sign(folder, file)
         return Input(name, action, folder, file)
-    action, files = SAMPLES[kind]
-    if number == "good":
-        shutil.copytree(samples / kind, folder)
-        return Input(name, action, folder, files[0])
+    action, patterns = SAMPLES[kind]
+    shutil.copytree(samples / kind, folder)
+    files = files_of(folder, *patterns)
+    if number.endswith("-good"):
+        return Input(name, action, folder, files_of(folder, number.removesuffix("-good"))[0])
     rng = np.random.default_rng([seed, *kind.encode(), int(number)])
     file = files[int(number) % len(files)]
-    shutil.copytree(samples / kind, folder)
     path = folder / file
     content = path.read_bytes()
+    if kind == "keras_2" and rng.integers(4):
+        change_attribute(path, rng)
+        return Input(name, action, folder, file)
     if path.name.endswith(JSON) and rng.integers(4):
         changed = changed_json(content, rng, path.suffix == ".jsonl")
+    elif kind in FOLDERS and path.name.endswith(".yaml") and rng.integers(4):
+        changed = json.dumps(_with_absurd(yaml.safe_load(content), rng)).encode("utf-8", "surrogatepass")
+    elif kind in FOLDERS and path.name.endswith(TABLES) and rng.integers(4):
+        changed = changed_table(content, rng)
     elif path.name.endswith(("config.json",)):
         changed = fuzzed_config(rng, json.loads(content)).encode("utf-8", "surrogatepass")
     else:
         changed = damaged(content, rng)
     path.write_bytes(changed)
+    if kind in SIGNED:
+        sign(folder, file)
     return Input(name, action, folder, file)
+
+
+def sign(folder, file):
+    """Let the size and digest in an index fit a changed file."""
+    manifest, path = folder / "index" / "search.json", folder / file
+    if path == manifest or not path.is_file():
+        return
+    content = path.read_bytes()
+    fitting = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    signed = lambda values: {**values, path.name: {**values[path.name], **fitting}} if path.name in values else values  # noqa: E731
+    manifest.write_text(json.dumps(json.loads(manifest.read_text(), object_hook=signed)))
+
+
+def change_attribute(path, rng):
+    """An absurd value in the architecture that an .h5 file of Keras 2 has as JSON."""
+    with h5py.File(path, "a") as file:
+        config = json.loads(file.attrs["model_config"])
+        layers = config["config"]["layers"]
+        if rng.integers(3):  # deep inside, where the values of a layer are
+            i = int(rng.integers(len(layers)))
+            layers[i] = _with_absurd(layers[i], rng)
+        else:
+            config = _with_absurd(config, rng)
+        file.attrs["model_config"] = json.dumps(config).encode("utf-8", "replace")
+
+
+def changed_table(content, rng):
+    """A table in which one cell, of the header or of a row, is hostile."""
+    lines = content.decode().split("\n")
+    separator = next(each for each in "\t, " if each in lines[0])
+    row = int(rng.integers(len(lines) - 1)) if rng.integers(3) else 0
+    cells = lines[row].split(separator)
+    cells[int(rng.integers(len(cells)))] = CELLS[int(rng.integers(len(CELLS)))]
+    return "\n".join([*lines[:row], separator.join(cells), *lines[row + 1 :]]).encode("utf-8", "surrogatepass")
 
 
 def damaged(content, rng):

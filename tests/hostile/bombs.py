@@ -283,7 +283,11 @@ BOMBS = {
     **{f"pipe-{name}": (name, files[0], pipe) for name, (_, files) in SAMPLES.items()},
     **{f"pipe-last-{name}": (name, files[-1], pipe) for name, (_, files) in SAMPLES.items()},
     **{f"device-{name}": (name, files[0], device) for name, (_, files) in SAMPLES.items()},
-    **{f"hole-{name}": (name, files[0], hole) for name, (_, files) in SAMPLES.items() if name not in ("corpus", "labelled")},
+    **{
+        f"hole-{name}": (name, files[0], hole)
+        for name, (_, files) in SAMPLES.items()
+        if name not in ("corpus", "labelled", "retrieval", "run")
+    },
     **{f"repository-{name}": (name, SAMPLES[name][1][0], repository) for name in SAMPLES},
     "torch-pickle": ("torch", "pytorch_model.bin", torch_pickle),
     "torch-zip-pickle": ("torch", "pytorch_model.bin", torch_zip_pickle),

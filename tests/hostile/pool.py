@@ -1,5 +1,6 @@
 """Processes that open hostile files, watched from outside: how long each takes, and how much memory."""
 
+import gc
 import multiprocessing
 import os
 import time
@@ -103,6 +104,8 @@ def work(pipe, samples, scratch, mark):
     from hostile.attacks import make
 
     keras.utils.set_random_seed(0)
+    gc.collect()
+    gc.freeze()  # what is imported need not be visited after every input
     pipe.send("ready")
     folder = scratch / "input"
     while True:

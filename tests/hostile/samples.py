@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from helpers.small_tasks import PETS, TOKENIZER, small_encoder, small_task
 from helpers.small_tokenizers import byte_level_bpe, sentencepiece
+from hostile.folders import FOLDERS, write_folders
 
 from keras_bert_rebuild import add_lora, save_lora, save_pretrained
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
@@ -17,7 +18,7 @@ from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-# Name of a sample: the action on its folder, and the files in it that are changed.
+# Name of a sample: the action on its folder, and the files in it that are changed, by patterns.
 SAMPLES = {
     "safetensors": ("load", ("model.safetensors",)),
     "shards": ("load", ("model.safetensors.index.json", "model-00001-of-00002.safetensors")),
@@ -42,6 +43,7 @@ SAMPLES = {
     "settings": ("settings", ("settings.yaml", "versions.yaml")),
     "lora": ("lora", ("lora.safetensors",)),
     "checkpoint": ("checkpoint", ("facts.json", "state.safetensors")),
+    **FOLDERS,
 }
 
 
@@ -51,9 +53,15 @@ def write_samples(folder):
         (folder / name).mkdir()
     _write_models(folder)
     _write_texts(folder)
-    for name, files in {name: files for name, (_, files) in SAMPLES.items()}.items():
-        there = [file for file in files if (folder / name / file).is_file()]
-        assert len(there) == len(files), (name, files, there)
+    write_folders(folder)
+    for name, (_, patterns) in SAMPLES.items():
+        assert all(files_of(folder / name, pattern) for pattern in patterns), (name, patterns)
+
+
+def files_of(folder, *patterns):
+    """The files of a folder that fit patterns, as paths inside it, in the order of the patterns."""
+    found = (sorted(folder.glob(pattern)) for pattern in patterns)
+    return [str(path.relative_to(folder)) for paths in found for path in paths if path.is_file()]
 
 
 def _write_models(folder):
