@@ -72,7 +72,7 @@ class Index:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], retriever: Retriever | None = None, verify: bool = True) -> "Index":
-        """Open an index as it is now. If it is built anew later, searches raise a `StaleIndexError`: open it again.
+        """Open an index as it is now. If it is replaced later, searches raise a `StaleIndexError`: open it again.
 
         Args:
             path: the folder.

@@ -8,6 +8,7 @@ While the index is being built, its files are in the folder `.unfinished-index` 
 settings, and `documents.json` and `block-000000.json`, records of complete files, which are merged into search.json.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -32,7 +33,7 @@ UNFINISHED = ".unfinished-index"
 
 
 class StaleIndexError(ValueError):
-    """The folder of an open index was built anew, or its files were changed: `Index.open` opens what is there now."""
+    """The folder of an open index was replaced, or its files were changed: `Index.open` opens what is there now."""
 
 
 def block_file(number, name):
@@ -150,7 +151,7 @@ def open_files(folder, storage_of, verify=True):
         verify: see `IndexFiles`.
 
     Raises:
-        StaleIndexError: the index was built anew in between.
+        StaleIndexError: the index was replaced in between.
         ValueError: it is damaged.
     """
     before = _state_of(folder / MANIFEST)
@@ -208,11 +209,11 @@ class IndexFiles:
             ValueError: its bytes are not those that were written.
         """
         path = self.folder / name
-        try:
-            file = open(path, "rb")  # noqa: SIM115 - the caller closes it
-        except FileNotFoundError:
-            raise _stale(path) from None
-        try:
+        with contextlib.ExitStack() as opened:
+            try:
+                file = opened.enter_context(open(path, "rb"))
+            except FileNotFoundError:
+                raise _stale(path) from None
             if _State.of(os.fstat(file.fileno())) != self._states[name]:
                 raise _stale(path)
             if name in self._unread:
@@ -222,10 +223,8 @@ class IndexFiles:
                     )
                 self._unread.discard(name)
                 file.seek(0)
-        except BaseException:
-            file.close()
-            raise
-        return file
+            opened.pop_all()  # the caller closes it
+            return file
 
     def array(self, name, dtype, shape):
         """The memory-mapped array in a file; see `mapped_array`."""
@@ -256,4 +255,4 @@ def _state_of(path):
 
 
 def _stale(path):
-    return StaleIndexError(f"{printable(path)} was built anew or changed since this index was opened: open it again.")
+    return StaleIndexError(f"{printable(path)} was replaced or changed since this index was opened: open it again.")

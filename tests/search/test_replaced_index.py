@@ -1,4 +1,4 @@
-"""An index that is built anew: the old one and the user's files stay, and who has it open is told."""
+"""An index that is replaced: the old one and the user's files stay, and who has it open is told."""
 
 import contextlib
 import json
@@ -160,7 +160,7 @@ def test_an_index_that_is_open_is_a_snapshot_or_says_that_it_is_stale(tmp_path, 
         try:
             assert [(*hit, index.document(hit.id)) for hit in index.search([query], 3)[0]] == before
         except ValueError as error:
-            assert str(error).endswith("was built anew or changed since this index was opened: open it again.")  # noqa: PT017
+            assert str(error).endswith("was replaced or changed since this index was opened: open it again.")  # noqa: PT017
     assert Index.open(tmp_path / "index", kind(), verify=verify).search(queries)
 
 
@@ -189,7 +189,7 @@ print(wrong, stale, right)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verify", ["yes", "no"])
-def test_readers_of_another_process_are_right_or_told_while_an_index_is_built_anew(tmp_path, verify):
+def test_readers_of_another_process_are_right_or_told_while_an_index_is_replaced(tmp_path, verify):
     Index.build(CORPUS, tmp_path / "index", WholeNumbers(), block=8)
     command = [sys.executable, "-c", READER, tmp_path / "index", verify]
     paths = os.pathsep.join([*sys.path, os.path.dirname(os.path.dirname(__file__))])
