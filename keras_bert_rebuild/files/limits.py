@@ -34,6 +34,7 @@ LIMITS = {
     "record_bytes": Limit(64 << 20, "bytes", "a record of a TFRecord file; an example has a few kilobytes"),
     "cell_characters": Limit(10_000_000, "characters", "the text of a book has a million; it is cut to hundreds of tokens"),
     "document_id_characters": Limit(512, "characters", "ids of public corpora have at most a hundred; they are sorted in memory"),
+    "metrics_columns": Limit(1000, "columns", "a run records tens of numbers; each is a chart of its curves"),
     # Compressed files.
     "unpacked_ratio": Limit(50, "times", "text shrinks to a third or a tenth, a bomb to a thousandth"),
     "unpacked_floor_bytes": Limit(16 << 20, "bytes", "unpacked at any ratio"),

@@ -10,7 +10,9 @@ from pathlib import Path
 from keras_bert_rebuild.data.labelled.tables import read_cells
 from keras_bert_rebuild.data.text_files import location
 from keras_bert_rebuild.files.durable import naming_full_disk, write_text
+from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.markup import Element, svg_picture
+from keras_bert_rebuild.files.printable import printable
 
 # The largest float32: no number of a run is larger, and what is drawn must not overflow.
 LARGEST = 3.5e38
@@ -60,6 +62,7 @@ class MetricsTable:
 def _read_rows(path):
     """The names of columns in a .csv file, and its rows as `(line, cells)`; both empty for an empty file."""
     rows = read_cells(path, ",") if path.stat().st_size else []
+    check_limit("metrics_columns", len(rows[0][1]) if rows else 0, printable(path))
     return (rows[0][1], rows[1:]) if rows else ([], [])
 
 

@@ -109,7 +109,7 @@ def as_phase(phase, index):
     names = {f.name for f in fields(Phase)}
     if not isinstance(phase, dict) or set(phase) - names or not {"steps", "batch_size", "seq_len"} <= set(phase):
         expected = "steps, batch_size and seq_len, and may have max_predictions"
-        raise ValueError(f"a phase must have {expected}; phase {index} is {phase!r}.")
+        raise ValueError(f"a phase must have {expected}; phase {index} is {phase!r:.80}.")
     return Phase(**phase)
 
 
@@ -120,7 +120,7 @@ def check_whole_numbers(settings, minimums, optional=()):
         if value is None and name in optional:
             continue
         if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < low:
-            raise ValueError(f"{name} must be a whole number of at least {low}; got {value!r}.")
+            raise ValueError(f"{name} must be a whole number of at least {low}; got {value!r:.80}.")
 
 
 # Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962);

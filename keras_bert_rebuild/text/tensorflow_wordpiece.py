@@ -53,7 +53,7 @@ class TensorFlowWordPiece:
         self._settings = settings
         self._word_end = f"([{PUNCTUATION}{CJK if settings.tokenize_chinese_chars else ''}])"
         self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            list(tokens),
+            _storable(tokens),
             unknown_token=unknown_token,
             max_bytes_per_word=MAX_WORD_BYTES,
             support_detokenization=False,
@@ -119,7 +119,7 @@ class TensorFlowPieces:
         import tensorflow_text
 
         tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            tokens,
+            _storable(tokens),
             unknown_token=tokens[unknown_id],
             max_bytes_per_word=MAX_WORD_BYTES,
             no_pretokenization=True,
@@ -156,3 +156,8 @@ class TensorFlowPieces:
         begins = np.repeat(np.cumsum(byte_sizes) - byte_sizes, counts)
         stops = before[begins + stops] - before[begins]
         return ids, np.where(ids == self._unknown_id, np.repeat(sizes, counts), stops), counts
+
+
+def _storable(tokens):
+    """The tokens, but for those with a null character: normalisation removes it from texts, and tensorflow-text cannot store it."""
+    return [f" {i}" if "\0" in token else token for i, token in enumerate(tokens)]

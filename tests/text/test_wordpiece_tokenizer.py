@@ -173,8 +173,9 @@ def test_an_interruption_leaves_no_words_without_tokens(monkeypatch):
     assert tokenizer.tokenize("aba abab") == ["ab", "##a", "ab", "##a", "##b"]
 
 
-def test_a_token_that_no_text_can_contain_is_not_a_word():
-    tokenizer = WordPieceTokenizer([*SMALL, "ab\0", "\0", "x" * 201, "a b", "zz\0"], fast=False)
+@pytest.mark.parametrize("fast", WAYS)
+def test_a_token_that_no_text_can_contain_is_not_a_word(fast):
+    tokenizer = WordPieceTokenizer([*SMALL, "ab\0", "\0", "x" * 201, "a b", "zz\0"], fast=fast)
     assert tokenizer.tokenize("ab a b zz") == ["ab", "a", "b", "[UNK]"]
     assert tokenizer.tokenize("x" * 201) == ["[UNK]"]
 
@@ -193,6 +194,8 @@ def test_a_graph_that_takes_text_has_googles_ids(path, cased):
     expected = [google_oracle.ids(line, vocabulary, cased) for line in lines]
     assert graph(tf.constant(lines)).to_list() == expected
     assert graph(tf.constant(["x"])).to_list() == [google_oracle.ids("x", vocabulary, cased)]
+    with_null = TensorFlowWordPiece([*vocabulary, "x\0"], "[UNK]", WordPieceSettings(not cased))
+    assert with_null(tf.constant(["x"])).to_list() == [google_oracle.ids("x", vocabulary, cased)]
 
 
 SETTINGS = [

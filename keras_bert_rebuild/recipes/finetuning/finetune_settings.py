@@ -195,12 +195,12 @@ class FinetuneSettings:
         for name, optional in FRACTIONS.items():
             value = getattr(self, name)
             if not (value is None and optional) and not (is_number(value) and 0 <= value <= 1):
-                raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
+                raise ValueError(f"{name} must be a number from 0 to 1; got {value!r:.80}.")
         for name in ("learning_rate", "head_rate", "clip_norm", "temperature", "positive_weight"):
             value = getattr(self, name)
             optional = name in ("clip_norm", "temperature", "positive_weight")
             if not (value is None and optional) and not (is_number(value) and value > 0):
-                raise ValueError(f"{name} must be a number above 0; got {value!r}.")
+                raise ValueError(f"{name} must be a number above 0; got {value!r:.80}.")
         for name, values in (
             ("dtype", DTYPES),
             ("objective", (*all_objectives(), None)),
@@ -213,22 +213,22 @@ class FinetuneSettings:
             ("symmetric", (True, False)),
         ):
             if getattr(self, name) not in values:
-                raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r}.")
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r:.80}.")
         if self.flops is not None:
             numbers = self.flops if isinstance(self.flops, (list, tuple)) else ()
             if len(numbers) != 2 or not all(is_number(weight) and weight >= 0 for weight in numbers):
-                raise ValueError(f"flops must be two numbers from 0, for queries and for documents; got {self.flops!r}.")
+                raise ValueError(f"flops must be two numbers from 0, for queries and for documents; got {self.flops!r:.80}.")
             object.__setattr__(self, "flops", tuple(numbers))
         if isinstance(self.freeze, str) or not isinstance(self.freeze, (list, tuple)):
-            raise ValueError(f"freeze must be a list of regular expressions; got {self.freeze!r}.")
+            raise ValueError(f"freeze must be a list of regular expressions; got {self.freeze!r:.80}.")
         object.__setattr__(self, "freeze", tuple(self.freeze))
         if not (self.columns is None or isinstance(self.columns, dict)):
-            raise ValueError(f"columns must be names or numbers by part; got {self.columns!r}.")
+            raise ValueError(f"columns must be names or numbers by part; got {self.columns!r:.80}.")
         weights = self.class_weights
         if not (weights is None or weights == BALANCED or isinstance(weights, dict)):
-            raise ValueError(f"class_weights must be weights by label, or {BALANCED!r}; got {weights!r}.")
+            raise ValueError(f"class_weights must be weights by label, or {BALANCED!r}; got {weights!r:.80}.")
         if isinstance(weights, dict) and not all(is_number(weight) and weight > 0 for weight in weights.values()):
-            raise ValueError(f"class_weights must be numbers above 0; got {weights!r}.")
+            raise ValueError(f"class_weights must be numbers above 0; got {weights!r:.80}.")
 
         self._check_vectors()
 
@@ -236,18 +236,18 @@ class FinetuneSettings:
         """Refuse invalid Matryoshka dimensions, margins and prompts."""
         dims, weights = self.matryoshka_dims, self.matryoshka_weights
         if dims is not None and not (isinstance(dims, (list, tuple)) and dims and all(isinstance(n, int) and n > 0 for n in dims)):
-            raise ValueError(f"matryoshka_dims must be a list of whole numbers of at least 1; got {dims!r}.")
+            raise ValueError(f"matryoshka_dims must be a list of whole numbers of at least 1; got {dims!r:.80}.")
         if weights is not None and not (
             isinstance(weights, (list, tuple)) and len(weights) == len(dims or ()) and all(is_number(x) and x > 0 for x in weights)
         ):
-            raise ValueError(f"matryoshka_weights must be a number above 0 for each of matryoshka_dims; got {weights!r}.")
+            raise ValueError(f"matryoshka_weights must be a number above 0 for each of matryoshka_dims; got {weights!r:.80}.")
         margin = self.false_negative_margin
         if not (margin is None or is_number(margin)):
-            raise ValueError(f"false_negative_margin must be a number; got {margin!r}.")
+            raise ValueError(f"false_negative_margin must be a number; got {margin!r:.80}.")
         for name in ("guide", "query_prompt", "document_prompt"):
             value = getattr(self, name)
             if not (value is None or isinstance(value, (str, Path))):
-                raise ValueError(f"{name} must be a text; got {value!r}.")
+                raise ValueError(f"{name} must be a text; got {value!r:.80}.")
 
     def resolved(self) -> dict[str, Any]:
         """The settings as plain values, as saved in a run's folder."""

@@ -51,12 +51,12 @@ class Recipe:
             raise ValueError(f"training must have settings of a pretraining run; got {training!r:.80}.")
         if type(self.vocab_size) is not int or self.vocab_size <= len(SPECIAL_TOKENS):
             raise ValueError(
-                f"vocab_size must be a whole number above {len(SPECIAL_TOKENS)}, the special tokens; got {self.vocab_size!r}."
+                f"vocab_size must be a whole number above {len(SPECIAL_TOKENS)}, the special tokens; got {self.vocab_size!r:.80}."
             )
         if not isinstance(self.cased, bool):
-            raise ValueError(f"cased must be true or false; got {self.cased!r}.")
+            raise ValueError(f"cased must be true or false; got {self.cased!r:.80}.")
         if not is_number(self.tokens_per_parameter) or self.tokens_per_parameter < 0:
-            raise ValueError(f"tokens_per_parameter must be a number of at least 0; got {self.tokens_per_parameter!r}.")
+            raise ValueError(f"tokens_per_parameter must be a number of at least 0; got {self.tokens_per_parameter!r:.80}.")
         if not isinstance(self.sizes, (list, tuple)) or not self.sizes:
             raise ValueError(f"sizes must be a list of at least one size, each with its model; got {self.sizes!r:.80}.")
         for i, size in enumerate(self.sizes):
@@ -118,7 +118,7 @@ def read_recipe(recipe: str | os.PathLike[str]) -> Recipe:
         text = (importlib.resources.files(__package__) / "presets" / f"{recipe}.yaml").read_text(encoding="utf-8")
         values = parse_yaml(text, f"{recipe}.yaml")
     elif not Path(recipe).is_file():
-        raise ValueError(f"a recipe must be one of {', '.join(PRESETS)} or the path of a YAML file; got {os.fspath(recipe)!r}.")
+        raise ValueError(f"a recipe must be one of {', '.join(PRESETS)} or the path of a YAML file; got {os.fspath(recipe)!r:.80}.")
     else:
         values = read_yaml(recipe)
     try:

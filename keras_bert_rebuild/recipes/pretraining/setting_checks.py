@@ -16,7 +16,7 @@ def check_choices(settings, choices):
     for name, values in choices.items():
         if getattr(settings, name) not in values:
             shown = ", ".join(repr(value) for value in values if value is not None)
-            raise ValueError(f"{name} must be one of {shown}; got {getattr(settings, name)!r}.")
+            raise ValueError(f"{name} must be one of {shown}; got {getattr(settings, name)!r:.80}.")
 
 
 def check_fractions(settings, maximums, optional=()):
@@ -24,7 +24,7 @@ def check_fractions(settings, maximums, optional=()):
     for name, high in maximums.items():
         value = getattr(settings, name)
         if not (value is None and name in optional) and not (is_number(value) and 0 <= value <= high):
-            raise ValueError(f"{name} must be a number from 0 to {high}; got {value!r}.")
+            raise ValueError(f"{name} must be a number from 0 to {high}; got {value!r:.80}.")
 
 
 def above_zero(settings, names, optional=False):
@@ -32,4 +32,4 @@ def above_zero(settings, names, optional=False):
     for name in names:
         value = getattr(settings, name)
         if not (value is None and optional) and not (is_number(value) and value > 0):
-            raise ValueError(f"{name} must be a number above 0; got {value!r}.")
+            raise ValueError(f"{name} must be a number above 0; got {value!r:.80}.")
