@@ -1,4 +1,4 @@
-"""Gradients of a function of tensors with respect to its inputs; the weights of models inside get no gradients."""
+"""Gradients of a function of tensors with respect to its inputs, found by the backend (without those of weights) or given."""
 
 import importlib
 from collections.abc import Callable
@@ -51,3 +51,25 @@ def without_history(function: Callable[..., Any], *arguments: Any) -> Any:
         *arguments: its arguments.
     """
     return importlib.import_module(MODULES[keras.config.backend()]).without_history(function, *arguments)
+
+
+def linear(function: Callable[..., Any], gradient: Callable[..., Any], x: Any, *constants: Any) -> Any:
+    """A function that is linear in a tensor, with a gradient that is faster than the one a backend would find.
+
+    Args:
+        function: of `x` and the constants, one of a module, since it is kept for ever.
+        gradient: of the gradient of the result, and the constants: that of `x`.
+        x: a tensor.
+        *constants: further tensors, which get no gradient.
+    """
+    if keras.config.backend() == "tensorflow":
+        return importlib.import_module(MODULES["tensorflow"]).linear(function, gradient, x, *constants)
+
+    @keras.ops.custom_gradient
+    def of_x(x):
+        # The upstream gradient has a name on torch only.
+        return function(x, *constants), lambda *given, upstream=None: gradient(
+            given[0] if upstream is None else upstream, *constants
+        )
+
+    return of_x(x)

@@ -12,6 +12,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_bert_rebuild.kernels.gradients import linear
+
 # A step has at most this many numbers of rows for a shape of its batch, since TensorFlow compiles some kernels for each.
 SIZES = 16
 
@@ -59,25 +61,29 @@ class RealTokens:
     def rows(self, x: Any) -> Any:
         """The tokens, `(1, tokens, width)`, of `(batch, length, width)`; after them some padding, to have few numbers of rows."""
         width = x.shape[-1]
-        return ops.reshape(self._unless_full(self._take, self._zeros_elsewhere)(ops.reshape(x, (-1, width))), (1, -1, width))
+        return ops.reshape(self._unless_full(_take, _zeros_elsewhere)(ops.reshape(x, (-1, width))), (1, -1, width))
 
     def padded(self, rows: Any) -> Any:
         """`(batch, length, width)`, the inverse of `rows`; at padding any of the rows, which nothing may read."""
         width, shape = rows.shape[-1], ops.shape(self.mask)
-        return ops.reshape(self._unless_full(self._put, self._take)(ops.reshape(rows, (-1, width))), (*shape, width))
-
-    # Rows are gathered in both directions: backends take several times as long to scatter them.
-    def _take(self, x):
-        return ops.take(x, self._places, axis=0)
-
-    def _put(self, rows):
-        return ops.take(rows, self._rows, axis=0)
-
-    def _zeros_elsewhere(self, rows):
-        return ops.where(self._has_row, self._put(rows), ops.cast(0, rows.dtype))
+        return ops.reshape(self._unless_full(_put, _take)(ops.reshape(rows, (-1, width))), (*shape, width))
 
     def _unless_full(self, function, gradient):
-        return lambda rows: ops.cond(self._is_full, lambda: rows, lambda: _with_gradient(function, gradient)(rows))
+        layout = self._places, self._rows, self._has_row
+        return lambda rows: ops.cond(self._is_full, lambda: rows, lambda: linear(function, gradient, rows, *layout))
+
+
+# Rows are gathered in both directions: backends take several times as long to scatter them.
+def _take(x, places, rows, has_row):
+    return ops.take(x, places, axis=0)
+
+
+def _put(x, places, rows, has_row):
+    return ops.take(x, rows, axis=0)
+
+
+def _zeros_elsewhere(x, places, rows, has_row):
+    return ops.where(has_row, ops.take(x, rows, axis=0), ops.cast(0, x.dtype))
 
 
 def of_real_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
@@ -127,14 +133,3 @@ def padding_mask(mask: Any) -> Any:
 def _running():
     """The `RealTokens` that layers compute in this thread; None if they compute padding, too."""
     return getattr(_THREAD, "tokens", None)
-
-
-def _with_gradient(function, gradient):
-    """A linear function whose gradient is another one: backends do not know that each row is taken once."""
-
-    @ops.custom_gradient
-    def linear(x):
-        # The upstream gradient has a name on torch only.
-        return function(x), lambda *given, upstream=None: gradient(given[0] if upstream is None else upstream)
-
-    return linear

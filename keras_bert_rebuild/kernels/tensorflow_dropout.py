@@ -4,12 +4,15 @@ Drawing numbers takes longer than dropping. Here TensorFlow's generator draws tw
 the columns within the kernels that use them, which XLA compiles.
 """
 
+import functools
+
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_bert_rebuild.kernels.row_hash import MIXING, gain_of, threshold
 from keras_bert_rebuild.kernels.sequences import visible_pairs
+from keras_bert_rebuild.kernels.tensorflow_gradients import with_gradient
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla, widened
 
 
@@ -63,13 +66,14 @@ def drop(x, rate, seed, noise_shape=None):
     x = tf.convert_to_tensor(x)
     given = (None,) * x.shape.rank if noise_shape is None else noise_shape
     words = row_words([tf.shape(x)[axis] if size is None else size for axis, size in enumerate(given)] or [1], seed)
-    columns = given[-1] if given else 1
+    return _dropping(given[-1] if given else 1, rate)(x, words)
 
-    @tf.custom_gradient
-    def dropped(x):
-        return _drop(x, words, columns, rate), lambda upstream: _drop(upstream, words, columns, rate)
 
-    return dropped(x)
+@functools.cache
+def _dropping(columns, rate):
+    """Dropout of a tensor with words, whose mask has that many columns; None for those of the tensor."""
+    drop = lambda x, words: _drop(x, words, columns, rate)  # noqa: E731
+    return with_gradient(lambda x, words: (drop(x, words), lambda upstream: (drop(upstream, words), None)))
 
 
 @compile_by_xla
@@ -104,8 +108,15 @@ def attend_with_dropout(query, key, value, mask, words, rate):
     Reference: Dao et al., 2022, appendix B.2 (https://arxiv.org/abs/2205.14135).
     """
 
-    @tf.custom_gradient
-    def attend(query, key, value):
+    return _attending(rate)(query, key, value, mask, words)
+
+
+@functools.cache
+def _attending(rate):
+    """`attend_with_dropout` at a rate."""
+
+    @with_gradient
+    def attend(query, key, value, mask, words):
         query, key, value = (_heads_first(x) for x in (query, key, value))
         dropped, maximum, factor = _forward(tf.matmul(query, key, transpose_b=True), mask, words, rate, query.shape[-1])
         outputs = _heads_first(tf.matmul(dropped, value))
@@ -123,11 +134,11 @@ def attend_with_dropout(query, key, value, mask, words, rate):
                 tf.matmul(of_scores, query, transpose_a=True),
                 tf.matmul(dropped, upstream, transpose_a=True),
             )
-            return tuple(map(_heads_first, of_inputs))
+            return *map(_heads_first, of_inputs), None, None
 
         return outputs, gradients
 
-    return attend(query, key, value)
+    return attend
 
 
 def _heads_first(x):

@@ -1,4 +1,6 @@
-"""Gradients with respect to inputs on TensorFlow."""
+"""Gradients with respect to inputs, and of kernels, on TensorFlow."""
+
+import functools
 
 import tensorflow as tf
 
@@ -19,3 +21,32 @@ def value_and_gradient(function, tensors):
 def without_history(function, *arguments):
     """Call a function: outside a gradient, TensorFlow retains nothing."""
     return function(*arguments)
+
+
+def with_gradient(function):
+    """A function of tensors that is given with its gradient, as by `tf.custom_gradient`, in a graph of its own.
+
+    TensorFlow keeps every call of a custom gradient for ever, and with it the graph that it is called in, such as all of a training
+    step. Here that is a small graph, traced once for tensors of the same shapes and dtypes; TensorFlow inlines it in others.
+
+    Args:
+        function: of tensors; returns the result and the function from its gradient to those of the tensors.
+    """
+    traced = tf.function(tf.custom_gradient(function), autograph=False)
+
+    @functools.wraps(function)
+    def kernel(*tensors):
+        return traced(*map(tf.convert_to_tensor, tensors))
+
+    return kernel
+
+
+def linear(function, gradient, x, *constants):
+    """See `gradients.linear`."""
+    return _linear(function, gradient)(x, *constants)
+
+
+@functools.cache
+def _linear(function, gradient):
+    of_all = lambda upstream, constants: (gradient(upstream, *constants), *(None for _ in constants))  # noqa: E731
+    return with_gradient(lambda x, *constants: (function(x, *constants), lambda upstream: of_all(upstream, constants)))

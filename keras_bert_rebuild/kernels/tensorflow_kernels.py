@@ -9,6 +9,7 @@ import functools
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.kernels.tensorflow_gradients import with_gradient
 from keras_bert_rebuild.kernels.traits import is_half
 
 compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
@@ -45,11 +46,7 @@ def compiled(function):
             outputs = function(*inputs)
         return tape.gradient(outputs, inputs, upstream)
 
-    @tf.custom_gradient
-    def kernel(*inputs):
-        return forward(*inputs), lambda upstream: backward(upstream, *inputs)
-
-    return kernel
+    return with_gradient(lambda *inputs: (forward(*inputs), lambda upstream: backward(upstream, *inputs)))
 
 
 def product_of_rows(dense, x, call):
@@ -62,7 +59,7 @@ def product_of_rows(dense, x, call):
     return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
 
 
-@tf.custom_gradient
+@with_gradient
 def _product_with_bias(rows, kernel, bias):
     """rows · kernel + bias, whose bias has a gradient summed in float32."""
 
@@ -82,7 +79,7 @@ def _sum_in_float32(x):
     return tf.cast(tf.reduce_sum(tf.cast(x, "float32"), 0), x.dtype)
 
 
-@tf.custom_gradient
+@with_gradient
 def similarities(features, table):
     """features · tableᵀ, float32, whose gradient of the table is computed in the layout of the table, not transposed afterwards."""
 
@@ -105,25 +102,16 @@ def activated_product(activation, x, kernel, bias=None):
     Returns:
         `(..., outputs)`.
     """
-    forward, backward = _activation_kernels(activation)
-
-    @tf.custom_gradient
-    def product(x, kernel, *bias):
-        def gradients(upstream):
-            activated, of_x = backward(x, tf.matmul(upstream, kernel, transpose_b=True))
-            return of_x, tf.matmul(activated, upstream, transpose_a=True), *(_bias_gradient(upstream) for _ in bias)
-
-        rows = tf.matmul(forward(x), kernel)
-        return tf.nn.bias_add(rows, *bias) if bias else rows, gradients
-
+    product = _product_of_activation(activation)
     rows = product(tf.reshape(x, (-1, x.shape[-1])), kernel, *(() if bias is None else (bias,)))
     return tf.reshape(rows, tf.concat([tf.shape(x)[:-1], tf.shape(kernel)[1:]], 0))
 
 
 @functools.cache
-def _activation_kernels(activation):
-    """What `activated_product` runs between its products: the activation forward; the activation and its gradient backward."""
+def _product_of_activation(activation):
+    """`activated_product` of rows; XLA compiles the activation forward, and the activation and its gradient backward."""
     activation = in_float32(activation)
+    forward = compile_by_xla(activation)
 
     @compile_by_xla
     def backward(x, upstream):
@@ -132,7 +120,16 @@ def _activation_kernels(activation):
             activated = activation(x)
         return activated, tape.gradient(activated, x, upstream)
 
-    return compile_by_xla(activation), backward
+    @with_gradient
+    def product(x, kernel, *bias):
+        def gradients(upstream):
+            activated, of_x = backward(x, tf.matmul(upstream, kernel, transpose_b=True))
+            return of_x, tf.matmul(activated, upstream, transpose_a=True), *(_bias_gradient(upstream) for _ in bias)
+
+        rows = tf.matmul(forward(x), kernel)
+        return tf.nn.bias_add(rows, *bias) if bias else rows, gradients
+
+    return product
 
 
 def bounded_scan(step, carry, positions):

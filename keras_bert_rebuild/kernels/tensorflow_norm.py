@@ -8,6 +8,7 @@ import functools
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.kernels.tensorflow_gradients import with_gradient
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla, compiled, widened
 
 # Rows narrower than this are summed as fast, and faster in a step that XLA compiles as a whole, which fuses sums but not products.
@@ -56,11 +57,7 @@ def _by_products(epsilon):
         of_gamma, of_beta = (tf.reduce_sum(values, rows) for values in (upstream * normal, upstream))
         return tf.cast(of_x, x.dtype), tf.cast(of_gamma, gamma.dtype), tf.cast(of_beta, beta.dtype)
 
-    @tf.custom_gradient
-    def kernel(x, gamma, beta):
-        return forward(x, gamma, beta), lambda upstream: backward(upstream, x, gamma, beta)
-
-    return kernel
+    return with_gradient(lambda *inputs: (forward(*inputs), lambda upstream: backward(upstream, *inputs)))
 
 
 def _moments(x, epsilon):

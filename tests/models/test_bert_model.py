@@ -12,6 +12,7 @@ from helpers.recording_model import Numbered, OwnDataset, numbered
 from helpers.small import small_batch, small_model
 from helpers.small_tasks import small_encoder
 
+from keras_bert_rebuild import compile_model
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
@@ -69,6 +70,23 @@ def test_a_model_that_was_fitted_on_a_tf_dataset_is_freed():
     model = fitted(lambda: (tf.data.Dataset.from_tensors(numbered(0, 0)).repeat(2),))
     gc.collect()
     assert model() is None
+
+
+@pytest.mark.tensorflow
+@pytest.mark.compiles_long
+def test_fitting_another_model_leaves_no_graph_behind(rng):
+    import tensorflow as tf
+
+    def graphs_after_another():
+        model = small_model(dropout_rate=0.1)
+        compile_model(model)  # with an optimizer of ours: those of Keras leave a graph behind
+        model.fit(*small_batch(rng), batch_size=4, verbose=0)
+        del model
+        gc.collect()
+        return sum(isinstance(thing, tf.Graph) for thing in gc.get_objects())
+
+    first = graphs_after_another()
+    assert graphs_after_another() == first
 
 
 @pytest.mark.tensorflow
