@@ -85,7 +85,7 @@ def needed_package(name, extra):
         ValueError: it is not installed.
     """
     if extra == "openvino":  # both do without a package that cannot be imported; one that the user has imported stays
-        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+        sys.modules.setdefault("openvino_telemetry", None)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

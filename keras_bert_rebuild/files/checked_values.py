@@ -77,7 +77,7 @@ def is_of_type(value: Any, expected: Any) -> bool:
     if kind is Literal:
         return any(type(value) is type(part) and value == part for part in parts)
     if kind in (int, float):
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool) and abs(value) < 1 << 63
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool) and abs(int(value)) < 1 << 63
         return whole or (kind is float and is_number(value))
     if not isinstance(kind, type):
         return kind is not None or value is None

@@ -1,5 +1,7 @@
 """The curve of a probing and the map of a similarity, each as one SVG file for light and dark mode."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_bert_rebuild.files.markup import Element, svg_picture
@@ -44,7 +46,8 @@ def draw_probing(probing: Probing, title: str = "") -> str:
             parts.append(Element("text", _short(depth, name), x=x, y=HEIGHT - BOTTOM + 20, text_anchor="middle"))
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(Element("text", "block; 0 is the embedding", x=middle, y=HEIGHT - BOTTOM + 38, text_anchor="middle"))
-    last, labels = len(probing.depths) - 1, []
+    last = len(probing.depths) - 1
+    labels: list[tuple[Any, str, str | None]] = []
     for value, word in ((probing.majority, "most frequent label"), (probing.words_alone, "words alone")):
         y = at(0, value)[1]
         parts.append(Element("path", class_="c", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"))
@@ -75,12 +78,12 @@ def draw_similarity(similarity: BlockSimilarity, title: str = "", names: tuple[s
         y = top + (rows - 1 - i) * CELL
         parts.append(Element("text", name, x=left - 8, y=y + CELL / 2 + 4, text_anchor="end"))
         for j in range(columns):
-            value, x = float(similarity.values[i, j]), left + j * CELL
+            value, corner = float(similarity.values[i, j]), left + j * CELL
             share = min(max(value, 0.0), 1.0) if np.isfinite(value) else 0.0
             shown = f"{value:.2f}".replace("0.", ".", 1) if np.isfinite(value) else "?"
-            box = {"x": x, "y": y, "width": CELL - 2, "height": CELL - 2, "rx": 3, "fill_opacity": f"{share**2 * 0.6:.3f}"}
+            box = {"x": corner, "y": y, "width": CELL - 2, "height": CELL - 2, "rx": 3, "fill_opacity": f"{share**2 * 0.6:.3f}"}
             parts.append(Element("rect", class_="cell", **box))
-            middle = {"x": x + CELL / 2 - 1, "y": y + CELL / 2 + 3, "text_anchor": "middle"}
+            middle = {"x": corner + CELL / 2 - 1, "y": y + CELL / 2 + 3, "text_anchor": "middle"}
             parts.append(Element("text", shown, class_="inside", **middle))
     for j, name in enumerate(similarity.other_depths):
         x, y = left + (j + 0.5) * CELL - 1, top + rows * CELL + 16

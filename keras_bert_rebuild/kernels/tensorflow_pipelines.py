@@ -33,7 +33,7 @@ def epochs_of(data: Any, first: Sequence[Any]) -> tf.data.Dataset:
         return tf.TensorSpec(shape, keras.backend.standardize_dtype(array.dtype))
 
     count, signature = data.num_batches, keras.tree.map_structure(spec, *first)
-    reference = weakref.ref(data)
+    reference: Any = weakref.ref(data)
     dataset = tf.data.Dataset.from_generator(lambda: reference().epoch(count), output_signature=signature)
     dataset.data = data  # kept as long as the dataset, as well as those made from it and their iterators
     return not_tuned(dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(AHEAD))

@@ -40,7 +40,7 @@ class BertModel(keras.Model):
     config: Any = None
     """The `BertConfig` that the graph was built from, saved with the model; None for a model assembled by hand."""
 
-    not_in_graph = ("config",)  # attributes that a clone gets besides the graph
+    not_in_graph: tuple[str, ...] = ("config",)  # attributes that a clone gets besides the graph
 
     _previewed = None  # the dataset of a training or an evaluation that has not started yet
     _label_means: Any = None
