@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert_rebuild import kernels
 
 # Arguments that Keras's optimizers apply to the gradient of each replica.
-_PER_REPLICA = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps")
+_PER_REPLICA = ("clipnorm", "global_clipnorm", "clipvalue")
 
 
 def dense_gradients(gradients):
@@ -26,11 +26,7 @@ class OfWholeBatch:
     """A mixin of our optimizers, before Keras's class: gradients are dense arrays, summed over replicas."""
 
     def build(self, variables):
-        if self.gradient_accumulation_steps and kernels.replica_count() > 1:
-            raise ValueError(
-                "gradient_accumulation_steps must be None under distribute('mirrored'), where Keras cannot accumulate; got "
-                f"{self.gradient_accumulation_steps}: use more devices, smaller batches, or distribute('data') on JAX."
-            )
+        _check_accumulation(self)
         super().build(variables)
 
     def apply(self, grads, trainable_variables=None):
@@ -53,26 +49,36 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return ops.equal(kernels.sum_over_replicas([bad])[0], 0)
 
 
+def _check_accumulation(optimizer):
+    steps = getattr(optimizer, "gradient_accumulation_steps", None)
+    if steps and kernels.replica_count() > 1:
+        raise ValueError(
+            f"gradient_accumulation_steps must be None under distribute('mirrored'), where Keras cannot accumulate; got {steps}: use "
+            "more devices, smaller batches, or distribute('data') on JAX."
+        )
+
+
 def of_whole_batch(optimizer, scales_loss=False):
     """An optimizer with which all replicas apply the gradient of the whole batch; on one device, the given one.
 
     Args:
-        optimizer: an optimizer of this library, one of Keras's that neither clips nor accumulates, or one of these with loss
+        optimizer: an optimizer of this library, one of Keras's that does not clip, or one of these with loss
             scaling.
         scales_loss: whether Keras would scale the loss, as for models in mixed float16.
 
     Raises:
-        ValueError: one of Keras's optimizers would clip or accumulate on each replica.
+        ValueError: one of Keras's optimizers would clip on each replica, or any would accumulate.
     """
     if kernels.replica_count() == 1:
         return optimizer
     scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     inner = optimizer.inner_optimizer if scaled else optimizer
+    _check_accumulation(inner)
     used = [f"{name}={value}" for name in _PER_REPLICA if (value := getattr(inner, name, None))]
     if used and not isinstance(inner, OfWholeBatch):
         raise ValueError(
             "expected AdamW, Lamb or AdamWarmup of keras_bert_rebuild under distribute('mirrored'), since Keras's optimizers clip "
-            f"and accumulate the gradient of each replica separately; got {type(inner).__name__} with {', '.join(used)}."
+            f"the gradient of each replica separately; got {type(inner).__name__} with {', '.join(used)}."
         )
     if type(optimizer) is keras.optimizers.LossScaleOptimizer:
         return LossScaleOptimizer(inner, optimizer.initial_scale, optimizer.dynamic_growth_steps, name=optimizer.name)
