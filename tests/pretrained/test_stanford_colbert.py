@@ -10,6 +10,7 @@ from helpers.small_tasks import TOKENIZER, small_encoder
 from safetensors.numpy import load_file, save_file
 
 from keras_bert_rebuild import LateInteractionEmbedder, from_pretrained, load_task
+from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 
 TEXTS = ["the cat sat on the mat .", "who likes paris ?"]
@@ -57,9 +58,14 @@ def test_its_vectors_are_those_of_the_embedder_whose_weights_it_holds(saved, fol
     np.testing.assert_array_equal(load_task(folder().parent / "again").scores_of("cat", TEXTS), again.scores_of("cat", TEXTS))
 
 
-def test_settings_that_it_does_not_say_are_those_of_colbert(saved):
+def test_settings_that_it_does_not_say_are_those_of_colbert_and_documents_are_as_long_as_the_model_allows(saved):
     settings = read_retriever_folder(saved[1]).settings  # without artifact.metadata
-    lengths = {"query_len": 32, "document_len": 220, "query_prefix": "[unused0] ", "document_prefix": "[unused1] "}
+    lengths = {
+        "query_len": 32,
+        "document_len": limit("max_position_embeddings"),
+        "query_prefix": "[unused0] ",
+        "document_prefix": "[unused1] ",
+    }
     expected = {**lengths, "query_expansion": True, "attend_to_expansion": False, "skiplist_words": list(string.punctuation)}
     assert {name: value for name, value in settings.items() if name != "modules"} == expected
 

@@ -53,8 +53,8 @@ def _check_accumulation(optimizer):
     steps = getattr(optimizer, "gradient_accumulation_steps", None)
     if steps and kernels.replica_count() > 1:
         raise ValueError(
-            f"gradient_accumulation_steps must be None under distribute('mirrored'), where Keras cannot accumulate; got {steps}: use "
-            "more devices, smaller batches, or distribute('data') on JAX."
+            f"gradient_accumulation_steps must be None under distribute('mirrored'), where Keras cannot accumulate; got {steps}: "
+            "use more devices, smaller batches, or distribute('data') on JAX."
         )
 
 
