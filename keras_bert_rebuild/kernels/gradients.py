@@ -1,7 +1,7 @@
 """Gradients of a function of tensors with respect to its inputs, found by the backend (without those of weights) or given."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -53,23 +53,26 @@ def without_history(function: Callable[..., Any], *arguments: Any) -> Any:
     return importlib.import_module(MODULES[keras.config.backend()]).without_history(function, *arguments)
 
 
-def linear(function: Callable[..., Any], gradient: Callable[..., Any], x: Any, *constants: Any) -> Any:
-    """A function that is linear in a tensor, with a gradient that is faster than the one a backend would find.
+def with_gradient(function: Callable[..., Any], tensors: Sequence[Any], constants: Sequence[Any] = (), **settings: Any) -> Any:
+    """Call a function that gives its own gradient, instead of the one that a backend would find.
+
+    TensorFlow keeps every custom gradient for ever, and what its function refers to. So it is a function of a module, and all that
+    it needs is passed.
 
     Args:
-        function: of `x` and the constants, one of a module, since it is kept for ever.
-        gradient: of the gradient of the result, and the constants: that of `x`.
-        x: a tensor.
-        *constants: further tensors, which get no gradient.
+        function: of the tensors, the constants and the settings; returns the result, and the function from the gradient of the
+            result to that of the tensor, or to a tuple of those of the tensors.
+        tensors: what has gradients.
+        constants: further tensors, which have none.
+        **settings: hashable arguments.
     """
     if keras.config.backend() == "tensorflow":
-        return importlib.import_module(MODULES["tensorflow"]).linear(function, gradient, x, *constants)
+        return importlib.import_module(MODULES["tensorflow"]).call_with_gradient(function, tensors, constants, settings)
 
     @keras.ops.custom_gradient
-    def of_x(x):
+    def of_tensors(*tensors):
+        result, gradient = function(*tensors, *constants, **settings)
         # The upstream gradient has a name on torch only.
-        return function(x, *constants), lambda *given, upstream=None: gradient(
-            given[0] if upstream is None else upstream, *constants
-        )
+        return result, lambda *given, upstream=None: gradient(given[0] if upstream is None else upstream)
 
-    return of_x(x)
+    return of_tensors(*tensors)

@@ -12,7 +12,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_rebuild.kernels.gradients import linear
+from keras_bert_rebuild.kernels.gradients import with_gradient
 
 # A step has at most this many numbers of rows for a shape of its batch, since TensorFlow compiles some kernels for each.
 SIZES = 16
@@ -61,29 +61,26 @@ class RealTokens:
     def rows(self, x: Any) -> Any:
         """The tokens, `(1, tokens, width)`, of `(batch, length, width)`; after them some padding, to have few numbers of rows."""
         width = x.shape[-1]
-        return ops.reshape(self._unless_full(_take, _zeros_elsewhere)(ops.reshape(x, (-1, width))), (1, -1, width))
+        return ops.reshape(self._unless_full(_take, ops.reshape(x, (-1, width))), (1, -1, width))
 
     def padded(self, rows: Any) -> Any:
         """`(batch, length, width)`, the inverse of `rows`; at padding any of the rows, which nothing may read."""
         width, shape = rows.shape[-1], ops.shape(self.mask)
-        return ops.reshape(self._unless_full(_put, _take)(ops.reshape(rows, (-1, width))), (*shape, width))
+        return ops.reshape(self._unless_full(_put, ops.reshape(rows, (-1, width))), (*shape, width))
 
-    def _unless_full(self, function, gradient):
+    def _unless_full(self, function, rows):
         layout = self._places, self._rows, self._has_row
-        return lambda rows: ops.cond(self._is_full, lambda: rows, lambda: linear(function, gradient, rows, *layout))
+        return ops.cond(self._is_full, lambda: rows, lambda: with_gradient(function, (rows,), layout))
 
 
 # Rows are gathered in both directions: backends take several times as long to scatter them.
 def _take(x, places, rows, has_row):
-    return ops.take(x, places, axis=0)
+    zeros_elsewhere = lambda upstream: ops.where(has_row, ops.take(upstream, rows, axis=0), ops.cast(0, upstream.dtype))  # noqa: E731
+    return ops.take(x, places, axis=0), zeros_elsewhere
 
 
 def _put(x, places, rows, has_row):
-    return ops.take(x, rows, axis=0)
-
-
-def _zeros_elsewhere(x, places, rows, has_row):
-    return ops.where(has_row, ops.take(x, rows, axis=0), ops.cast(0, x.dtype))
+    return ops.take(x, rows, axis=0), lambda upstream: ops.take(upstream, places, axis=0)
 
 
 def of_real_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:

@@ -41,12 +41,20 @@ def with_gradient(function):
     return kernel
 
 
-def linear(function, gradient, x, *constants):
-    """See `gradients.linear`."""
-    return _linear(function, gradient)(x, *constants)
+def call_with_gradient(function, tensors, constants, settings):
+    """See `gradients.with_gradient`."""
+    return _kernel(function, len(constants), tuple(settings.items()))(*tensors, *constants)
 
 
 @functools.cache
-def _linear(function, gradient):
-    of_all = lambda upstream, constants: (gradient(upstream, *constants), *(None for _ in constants))  # noqa: E731
-    return with_gradient(lambda x, *constants: (function(x, *constants), lambda upstream: of_all(upstream, constants)))
+def _kernel(function, constants, settings):
+    def with_all_gradients(*inputs):
+        result, gradient = function(*inputs, **dict(settings))
+
+        def of_inputs(upstream):
+            found = gradient(upstream)
+            return *(found if isinstance(found, tuple) else (found,)), *(None for _ in range(constants))
+
+        return result, of_inputs
+
+    return with_gradient(with_all_gradients)

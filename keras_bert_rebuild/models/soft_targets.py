@@ -5,6 +5,7 @@ from typing import Any
 from keras import ops
 
 from keras_bert_rebuild import kernels
+from keras_bert_rebuild.kernels.gradients import with_gradient
 
 
 def soft_target_losses(teacher: Any, student: Any, temperature: float = 1.0) -> Any:
@@ -41,45 +42,43 @@ def chunked_soft_target_losses(teacher: tuple, student: tuple, chunk: int, tempe
     Returns:
         `(positions,)`, float32.
     """
-    positions = ops.shape(student[0])[0]
+    teacher = tuple(ops.stop_gradient(part) for part in teacher)
+    return with_gradient(_chunked_losses, student, teacher, chunk=chunk, temperature=temperature)
+
+
+def _chunked_losses(features, table, bias, rows, of_table, of_bias, chunk, temperature):
+    """The result of `chunked_soft_target_losses`, and its gradient."""
+    positions = ops.shape(features)[0]
     count = (positions + chunk - 1) // chunk
-    rows, of_table, of_bias = (ops.stop_gradient(part) for part in teacher)
-    rows = _padded(rows, count * chunk)
+    features, rows = _padded(features, count * chunk), _padded(rows, count * chunk)
 
     def teacher_logs(i):
         return ops.log_softmax(_logits(_chunk(rows, i, chunk), of_table, of_bias) / temperature)
 
-    @ops.custom_gradient
-    def losses(features, table, bias):
-        features = _padded(features, count * chunk)
+    def student_logs(i):
+        return ops.log_softmax(_logits(_chunk(features, i, chunk), table, bias) / temperature)
 
-        def student_logs(i):
-            return ops.log_softmax(_logits(_chunk(features, i, chunk), table, bias) / temperature)
+    def forward(i, values):
+        return ops.slice_update(values, (i * chunk,), temperature**2 * _divergence(teacher_logs(i), student_logs(i)))
 
-        def forward(i, values):
-            return ops.slice_update(values, (i * chunk,), temperature**2 * _divergence(teacher_logs(i), student_logs(i)))
+    values = ops.fori_loop(0, count, forward, ops.zeros((count * chunk,), "float32"))
 
-        values = ops.fori_loop(0, count, forward, ops.zeros((count * chunk,), "float32"))
+    def gradient(upstream):
+        scale = temperature * _padded(upstream, count * chunk)
 
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
-            scale = temperature * _padded(upstream, count * chunk)
+        def backward(i, sums):
+            of_features, of_table, of_bias = sums
+            of_logits = _chunk(scale, i, chunk)[:, None] * (ops.exp(student_logs(i)) - ops.exp(teacher_logs(i)))
+            low = ops.cast(of_logits, features.dtype)
+            of_features = ops.slice_update(of_features, (i * chunk, 0), ops.matmul(low, table))
+            of_table = of_table + ops.cast(ops.matmul(ops.transpose(low), _chunk(features, i, chunk)), "float32")
+            return of_features, of_table, of_bias + ops.sum(of_logits, axis=0)
 
-            def backward(i, sums):
-                of_features, of_table, of_bias = sums
-                of_logits = _chunk(scale, i, chunk)[:, None] * (ops.exp(student_logs(i)) - ops.exp(teacher_logs(i)))
-                low = ops.cast(of_logits, features.dtype)
-                of_features = ops.slice_update(of_features, (i * chunk, 0), ops.matmul(low, table))
-                of_table = of_table + ops.cast(ops.matmul(ops.transpose(low), _chunk(features, i, chunk)), "float32")
-                return of_features, of_table, of_bias + ops.sum(of_logits, axis=0)
+        zeros = (ops.zeros_like(features), ops.zeros(table.shape, "float32"), ops.zeros(bias.shape, "float32"))
+        of_features, of_table, of_bias = ops.fori_loop(0, count, backward, zeros)
+        return of_features[:positions], ops.cast(of_table, table.dtype), of_bias
 
-            zeros = (ops.zeros_like(features), ops.zeros(table.shape, "float32"), ops.zeros(bias.shape, "float32"))
-            of_features, of_table, of_bias = ops.fori_loop(0, count, backward, zeros)
-            return of_features[:positions], ops.cast(of_table, table.dtype), of_bias
-
-        return values[:positions], gradient
-
-    return losses(*student)
+    return values[:positions], gradient
 
 
 def _divergence(theirs, mine):

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.kernels.gradients import with_gradient
 from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity
 
 # Number of texts whose logits are in memory at once: 63 MB with 128 tokens and 30,522 words.
@@ -58,9 +59,7 @@ class VocabularyPooling(keras.layers.Layer):
         real = ops.ones_like(features[..., 0], "float32") if mask is None else ops.cast(mask, "float32")
         if self.similarity.stop_gradient:
             table = ops.stop_gradient(table)
-        bias = ops.zeros(table.shape[:1], "float32")
-        if self.similarity.use_bias:  # a sum makes a tensor: eager TensorFlow cannot differentiate with respect to a variable here
-            bias = bias + self.similarity.bias
+        bias = ops.cast(self.similarity.bias, "float32") if self.similarity.use_bias else ops.zeros(table.shape[:1], "float32")
         if self.pooling == "max":
             # Weights increase with logits, so the maximum can be taken first.
             return _weights(max_logits(features, table, bias, real), self.times)
@@ -87,36 +86,7 @@ def max_logits(features: Any, table: Any, bias: Any, real: Any) -> Any:
         bias: `(vocabulary,)`, float32.
         real: 1 at tokens and 0 at padding, `(batch, length)`, float32; a text without tokens has `OF_PADDING`.
     """
-
-    @ops.custom_gradient
-    def pooled(features, table, bias):
-        features, tokens, batch, count = _in_parts(features, real)
-        vocabulary = bias.shape[0]
-
-        def forward(i, found):
-            logits = _logits(features, table, bias, tokens, i)
-            best = ops.cast(ops.argmax(logits, axis=1), "int32")
-            return (
-                ops.slice_update(found[0], (i * TEXTS_AT_ONCE, 0), ops.max(logits, axis=1)),
-                ops.slice_update(found[1], (i * TEXTS_AT_ONCE, 0), best),
-            )
-
-        shape = (count * TEXTS_AT_ONCE, vocabulary)
-        values, best = ops.fori_loop(0, count, forward, (ops.zeros(shape, "float32"), ops.zeros(shape, "int32")))
-
-        def gradient(*args, upstream=None):
-            upstream = _padded(args[0] if upstream is None else upstream, count * TEXTS_AT_ONCE)
-            numbers = ops.arange(ops.shape(features)[1], dtype="int32")[None, :, None]
-
-            def of_logits(i):
-                at_best = ops.cast(ops.equal(numbers, _slice(best, i)[:, None, :]), "float32")
-                return at_best * _slice(upstream, i)[:, None, :]
-
-            return _gradients(features, table, bias, tokens, count, batch, of_logits)
-
-        return values[:batch], gradient
-
-    return pooled(features, table, bias)
+    return with_gradient(_max_logits, (features, table, bias), (real,))
 
 
 def sums_of_weights(features: Any, table: Any, bias: Any, real: Any, times: int) -> Any:
@@ -126,33 +96,61 @@ def sums_of_weights(features: Any, table: Any, bias: Any, real: Any, times: int)
         features, table, bias, real: as for `max_logits`.
         times: see `ACTIVATIONS`.
     """
+    return with_gradient(_sums_of_weights, (features, table, bias), (real,), times=times)
 
-    @ops.custom_gradient
-    def pooled(features, table, bias):
-        features, tokens, batch, count = _in_parts(features, real)
 
-        def forward(i, found):
-            weights = _weights(_logits(features, table, bias, tokens, i), times)
-            return ops.slice_update(found, (i * TEXTS_AT_ONCE, 0), ops.sum(weights, axis=1))
+def _max_logits(features, table, bias, real):
+    """The result of `max_logits`, and its gradient."""
+    features, tokens, batch, count = _in_parts(features, real)
 
-        values = ops.fori_loop(0, count, forward, ops.zeros((count * TEXTS_AT_ONCE, bias.shape[0]), "float32"))
+    def forward(i, found):
+        logits = _logits(features, table, bias, tokens, i)
+        best = ops.cast(ops.argmax(logits, axis=1), "int32")
+        return (
+            ops.slice_update(found[0], (i * TEXTS_AT_ONCE, 0), ops.max(logits, axis=1)),
+            ops.slice_update(found[1], (i * TEXTS_AT_ONCE, 0), best),
+        )
 
-        def gradient(*args, upstream=None):
-            upstream = _padded(args[0] if upstream is None else upstream, count * TEXTS_AT_ONCE)
+    shape = (count * TEXTS_AT_ONCE, bias.shape[0])
+    values, best = ops.fori_loop(0, count, forward, (ops.zeros(shape, "float32"), ops.zeros(shape, "int32")))
 
-            def of_logits(i):
-                logits = _logits(features, table, bias, tokens, i)
-                slopes = ops.cast(logits > 0, "float32")
-                weights = ops.maximum(logits, 0.0)
-                for _ in range(times):
-                    slopes, weights = slopes / (1 + weights), ops.log1p(weights)
-                return slopes * _slice(upstream, i)[:, None, :]
+    def gradient(upstream):
+        upstream = _padded(upstream, count * TEXTS_AT_ONCE)
+        numbers = ops.arange(ops.shape(features)[1], dtype="int32")[None, :, None]
 
-            return _gradients(features, table, bias, tokens, count, batch, of_logits)
+        def of_logits(i):
+            at_best = ops.cast(ops.equal(numbers, _slice(best, i)[:, None, :]), "float32")
+            return at_best * _slice(upstream, i)[:, None, :]
 
-        return values[:batch], gradient
+        return _gradients(features, table, bias, tokens, count, batch, of_logits)
 
-    return pooled(features, table, bias)
+    return values[:batch], gradient
+
+
+def _sums_of_weights(features, table, bias, real, times):
+    """The result of `sums_of_weights`, and its gradient."""
+    features, tokens, batch, count = _in_parts(features, real)
+
+    def forward(i, found):
+        weights = _weights(_logits(features, table, bias, tokens, i), times)
+        return ops.slice_update(found, (i * TEXTS_AT_ONCE, 0), ops.sum(weights, axis=1))
+
+    values = ops.fori_loop(0, count, forward, ops.zeros((count * TEXTS_AT_ONCE, bias.shape[0]), "float32"))
+
+    def gradient(upstream):
+        upstream = _padded(upstream, count * TEXTS_AT_ONCE)
+
+        def of_logits(i):
+            logits = _logits(features, table, bias, tokens, i)
+            slopes = ops.cast(logits > 0, "float32")
+            weights = ops.maximum(logits, 0.0)
+            for _ in range(times):
+                slopes, weights = slopes / (1 + weights), ops.log1p(weights)
+            return slopes * _slice(upstream, i)[:, None, :]
+
+        return _gradients(features, table, bias, tokens, count, batch, of_logits)
+
+    return values[:batch], gradient
 
 
 def _gradients(features, table, bias, tokens, count, batch, of_logits):

@@ -74,12 +74,13 @@ def test_a_model_that_was_fitted_on_a_tf_dataset_is_freed():
 
 @pytest.mark.tensorflow
 @pytest.mark.compiles_long
-def test_fitting_another_model_leaves_no_graph_behind(rng):
+@pytest.mark.parametrize("options", [{}, {"loss_chunk": 4}])
+def test_fitting_another_model_leaves_no_graph_behind(rng, options):
     import tensorflow as tf
 
     def graphs_after_another():
         model = small_model(dropout_rate=0.1)
-        compile_model(model)  # with an optimizer of ours: those of Keras leave a graph behind
+        compile_model(model, **options)  # with an optimizer of ours: those of Keras leave a graph behind
         model.fit(*small_batch(rng), batch_size=4, verbose=0)
         del model
         gc.collect()

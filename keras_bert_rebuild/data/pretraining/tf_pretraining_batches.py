@@ -1,5 +1,6 @@
 """TensorFlow only: pretraining batches as a `tf.data.Dataset`."""
 
+import weakref
 from typing import Any
 
 
@@ -46,8 +47,10 @@ def _dataset(batch, count, threads, static):
     # The second dimension of every array is the length, except for the labels of pairs.
     shapes = [array.shape if static or array.shape[1] == 1 else (len(array), None, *array.shape[2:]) for array in _flat(example)]
 
+    reference: Any = weakref.ref(batch)  # TensorFlow keeps `on_host` for ever
+
     def on_host(number):
-        return _flat(batch(int(number)))
+        return _flat(reference()(int(number)))
 
     def make(number):
         made = tf.numpy_function(on_host, [number], [tf.int32] * len(shapes))
@@ -56,6 +59,7 @@ def _dataset(batch, count, threads, static):
         return tf.nest.pack_sequence_as(example, made)
 
     numbers = tf.data.Dataset.counter(dtype=tf.int64) if count is None else tf.data.Dataset.range(count)
+    numbers.batch = batch  # kept as long as the dataset and its iterators
     return not_tuned(numbers.map(make, num_parallel_calls=max(1, threads), deterministic=True).prefetch(max(AHEAD, threads)))
 
 

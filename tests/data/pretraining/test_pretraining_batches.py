@@ -1,7 +1,9 @@
 """Batches are a pure function of corpus, seed, epoch and index, and models train on them."""
 
+import gc
 import hashlib
 import math
+import weakref
 
 import keras
 import numpy as np
@@ -234,6 +236,22 @@ def test_a_model_trains_on_a_tensorflow_dataset(corpus):
     compile_model(model, max_predictions=4, optimizer="sgd")
     data = tf_pretraining_batches(batches(corpus, steps_per_epoch=2), epochs=2)
     assert np.isfinite(model.fit(data, epochs=2, steps_per_epoch=2, verbose=0).history["loss"]).all()
+
+
+@pytest.mark.tensorflow
+def test_the_batches_of_a_tensorflow_dataset_are_freed_with_it(corpus):
+    from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
+
+    data = batches(corpus, steps_per_epoch=2)
+    read = iter(tf_pretraining_batches(data))
+    next(read)
+    reference = weakref.ref(data)
+    del data
+    gc.collect()
+    next(read)
+    del read
+    gc.collect()
+    assert reference() is None
 
 
 @pytest.mark.parametrize(
