@@ -104,7 +104,7 @@ def test_a_layer_wider_than_any_array_is_refused_before_its_weights_are_created(
         load_keras_2_model(path)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_value_of_a_wrong_type_in_the_architecture_is_a_sentence_that_names_the_file(tmp_path):
     path, faults = tmp_path / "classifier.h5", []
     write_classifier(path)

@@ -6,14 +6,17 @@ from types import SimpleNamespace
 import keras
 import pytest
 from helpers.runs import (
-    FAMILIES,
     FORMULAS,
+    LATER_ON_TORCH,
+    LATER_WHERE_COMPILED,
+    MAIN_TASK,
+    MAIN_TRAININGS,
     NOT_ON_JAX,
     NOT_QUICK,
     ON_TORCH,
-    READ_AND_EXPLAINED,
     STORED_ANSWERS,
     TESTS,
+    TRACED,
     mark_runs,
     marks,
     matches,
@@ -48,17 +51,28 @@ CASES = (
     (Item("text/test_encoding.py", "b", "tensorflow"), "rest", "rest", ""),
     (Item("kernels/test_jax_flash.py", "a", "skipif"), "first quick", "first quick", "first quick"),
     (Item("kernels/test_jax_flash.py", "a", "skipif"), "first", "rest", "rest"),
+    (Item("kernels/test_torch_graphs.py", "a", "skipif"), "first quick", "first quick", "first quick"),
+    (Item("kernels/test_torch_graphs.py", "a", "skipif"), "rest", "rest", "rest"),
+    (Item("tasks/test_text_classifier.py", "a"), "first quick", "first quick", "first quick"),
+    (Item("tasks/test_reranker.py", "a"), "first quick", "rest quick", "cases"),
+    (Item("tasks/test_reranker.py", "b", "slow"), "rest", "rest", "cases"),
+    (Item("explain/test_summary.py", "a"), "first", "cases", "cases"),
+    (Item("explain/test_summary.py", "b", "slow"), "rest", "rest", "cases"),
+    (Item("data/corpora/test_prepare.py", "a", "skipif", "slow"), "rest", "cases", ""),
+    (Item("tasks/test_reranker.py", "a"), "rest", "cases", "cases"),
     (Item("recipes/planning/test_plan.py", "a"), "first", "rest", "cases"),
-    (Item("recipes/planning/test_plan.py", "b", "slow"), "rest", "rest", "rest"),
+    (Item("recipes/planning/test_plan.py", "b", "slow"), "rest", "rest", "cases"),
+    (Item("recipes/finetuning/test_finetune.py", "a"), "first", "rest", "rest"),
+    (Item("recipes/finetuning/test_predict.py", "a"), "rest", "rest", "cases"),
     (Item("recipes/pretraining/test_distill.py", "a", "slow"), "rest", "cases", "cases"),
-    (Item("pretrained/test_save_pretrained.py", "a"), "first quick", "rest quick", "rest quick"),
+    (Item("pretrained/test_save_pretrained.py", "a"), "first quick", "rest quick", "cases"),
     (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[bert]"), "first quick", "first quick", "first quick"),
     (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[xlnet]"), "first quick", "first quick", "first quick"),
     (Item("families/test_xlnet.py", "a"), "first", "rest", "cases"),
     (Item("test_docstrings.py", "a", case="[one]"), "first", "cases", "cases"),
     (Item("cli/test_embed.py", "a"), "first", "rest", ""),
-    (Item("docs/test_pages.py", "a", case="[one]"), "first", "rest", "rest"),
-    (Item("docs/test_pages.py", "a", case="[other]"), "first", "rest", "rest"),
+    (Item("docs/test_pages.py", "a", case="[one]"), "first", "cases", "cases"),
+    (Item("docs/test_pages.py", "a", case="[other]"), "first", "cases", "cases"),
 )
 
 
@@ -77,5 +91,8 @@ def test_every_test_of_this_session_is_marked_except_those_with_their_own_enviro
 
 
 def test_every_pattern_names_files():
-    for pattern in {*NOT_ON_JAX, *NOT_QUICK, *READ_AND_EXPLAINED, *FAMILIES, *FORMULAS, *ON_TORCH}:
+    for pattern in {
+        *(*NOT_ON_JAX, *NOT_QUICK, *FORMULAS, *TRACED, *ON_TORCH),
+        *(*LATER_ON_TORCH, *MAIN_TRAININGS, *LATER_WHERE_COMPILED, *MAIN_TASK),
+    }:
         assert [path for path in TESTS.glob(pattern) if path.name.startswith("test_") or path.is_dir()], pattern

@@ -1,8 +1,9 @@
 """Which runs of tox include a test: `quick`, and `first` (of `tox`), `rest` (of `tox -m full`) or `cases` (`tox -e tf-cases`).
 
-The first run has one case of every test that is not slow, the second on torch everything else. On TensorFlow and JAX, where most of
-the time goes into compiling, the first run has only tests whose answer could differ, without trainings from end to end; the second
-has one case of the other tests that compute on a backend (on JAX not of what TensorFlow shows, too), and `cases` has the rest.
+The first run has one case of every test that is not slow, without most trainings from end to end; the second on torch has what it
+leaves out. On TensorFlow and JAX, where most of the time goes into compiling, the first run has what could differ: layers, models,
+losses, optimizers, state and one task. There the second has one case of the other tests that compute on a backend (on JAX not of
+what TensorFlow shows, too), and `cases` has what is left.
 """
 
 import fnmatch
@@ -27,18 +28,38 @@ ON_NO_BACKEND = (
 )
 # These run on torch and TensorFlow: with TensorFlow installed, and without.
 NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
-# End-to-end trainings of what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
+# End-to-end trainings of what other tests run part by part: compiling them takes a fifth of the time on TensorFlow. Torch has two
+# in its first run, and what is planned and recorded; JAX has these two in its second.
 WHOLE_TRAININGS = ("programs/*", "recipes/*")
+LATER_ON_TORCH = ("programs/*", "recipes/finetuning/*", "recipes/pretraining/*", "recipes/probing/*")
+MAIN_TRAININGS = ("recipes/finetuning/test_finetune.py", "recipes/pretraining/test_pretrain.py")
 # The first run of every backend has all cases of this test, the stored answers of all families; what else is known of a family is
 # in the first run of torch.
 STORED_ANSWERS = "test_outputs_are_those_of_transformers"
 FAMILIES = ("families/*",)
 # Cases of these are pages and modules, some of which run on one backend only.
 PAGES = ("docs/*", "test_docstrings.py")
-# On torch all cases of these are in the first run: they are short, and a case is a form of a formula.
-FORMULAS = ("anatomy/*", "kernels/*", "layers/*", "training/*")
+# On torch all cases of these are in the first run: they are short, and a case is a form of a formula. Tracing a graph is not short.
+FORMULAS = ("anatomy/*", "kernels/*", "layers/*", "training/test_*")
+TRACED = ("kernels/test_torch_graphs.py",)
 # What is read, written, explained and printed is the same on every backend, and torch tries all of it first.
-READ_AND_EXPLAINED = ("cli/*", "explain/*", "interpret/test_[!i]*", "pretrained/test_[!g]*", *PAGES)
+READ = ("cli/*", "pretrained/test_[!g]*")
+EXPLAINED = ("explain/*", "interpret/test_[!i]*", *PAGES)
+# What is built around models that other tests run, configs of layers, and what is refused; the first run has one task that is
+# trained, answers and is saved.
+AROUND_MODELS = (
+    "export/*",
+    "interpret/test_intervene_in_model.py",
+    "layers/test_layer_contracts.py",
+    "models/test_adapters.py",
+    "models/test_checked_data.py",
+    "models/test_host_check.py",
+    "soak/*",
+    "tasks/*",
+    "training/test_lora.py",
+)
+MAIN_TASK = ("tasks/test_text_classifier.py",)
+LATER_WHERE_COMPILED = (*WHOLE_TRAININGS, *FAMILIES, *READ, *EXPLAINED, *AROUND_MODELS)
 # The quick run leaves out pages, processes and probes, and what is built on the rest.
 NOT_QUICK = (
     *WHOLE_TRAININGS,
@@ -52,10 +73,16 @@ NOT_QUICK = (
     "search/*",
     "soak/*",
 )
-# Trainings whose steps, losses and resumption other tests show on every backend: torch has them all, the others in `cases`.
+# Trainings whose steps, losses and resumption other tests show on every backend, connections, tables: torch has them in its runs,
+# the others in `cases`.
 ON_TORCH = (
     "cli/test_distill.py",
+    "cli/test_no_connections.py",
     "cli/test_pretrain_recipe.py",
+    "explain/test_gallery.py",
+    "programs/test_[ct]*",
+    "recipes/planning/test_plan_scaling.py",
+    "recipes/planning/test_scaling_law.py",
     "recipes/pretraining/test_batch_warmup.py",
     "recipes/pretraining/test_curriculum.py",
     "recipes/pretraining/test_decay_from.py",
@@ -64,13 +91,11 @@ ON_TORCH = (
     "recipes/pretraining/test_pretrain_recipe.py",
     "recipes/pretraining/test_xlnet.py",
 )
-# Not in the second run either, unless they are slow: torch runs the examples of all docstrings, torch and TensorFlow the others.
+# Not in the second run either, except on TensorFlow, the default, where slow: torch and TensorFlow show them.
 NOT_IN_REST = {
-    "tensorflow": ("test_docstrings.py",),
-    "jax": ("test_docstrings.py", *WHOLE_TRAININGS, *FAMILIES),
+    "tensorflow": EXPLAINED,
+    "jax": (*WHOLE_TRAININGS, *FAMILIES, *READ, *EXPLAINED, "tasks/*", "test_examples.py"),
 }
-# Marks of tests that may run on this backend alone, so that all their cases are in its runs.
-BOUND = {"tensorflow", "skipif"}
 # Marks of tests that have their own environment.
 BY_NAME = {"exhaustive", "tpu", "cuda", "browser", "package", "soak", "hostile"}
 
@@ -104,14 +129,18 @@ def mark_runs(items, backend):
             continue
         is_slow, is_chosen = "slow" in marks(item), item in chosen
         if backend == "torch":
-            first = is_chosen or matches(item, FORMULAS)
+            is_later = matches(item, LATER_ON_TORCH) and not matches(item, MAIN_TRAININGS)
+            first = (is_chosen and not is_later) or (matches(item, FORMULAS) and not matches(item, TRACED))
         else:
-            left_out = (*ON_NO_BACKEND, *ON_TORCH, *(() if is_slow else NOT_IN_REST[backend]))
-            if not BOUND & marks(item) and (not is_chosen or matches(item, left_out)):
+            is_shown = matches(item, NOT_IN_REST[backend]) and not matches(item, (*MAIN_TASK, *MAIN_TRAININGS))
+            is_left_out = matches(item, (*ON_NO_BACKEND, *ON_TORCH)) or (is_shown and not (is_slow and backend == "tensorflow"))
+            # It may run on this backend alone, so that all its cases are in the runs of this backend.
+            is_bound = "tensorflow" in marks(item) or ("skipif" in marks(item) and not matches(item, ON_NO_BACKEND))
+            if not is_bound and (not is_chosen or is_left_out):
                 item.add_marker("cases")
                 continue
-            is_elsewhere = matches(item, (*WHOLE_TRAININGS, *FAMILIES, *READ_AND_EXPLAINED)) and "tensorflow" not in marks(item)
-            first = is_chosen and not is_elsewhere and "compiles_long" not in marks(item)
+            is_later = matches(item, LATER_WHERE_COMPILED) and not matches(item, MAIN_TASK) and "tensorflow" not in marks(item)
+            first = is_chosen and not is_later and "compiles_long" not in marks(item)
         item.add_marker("first" if first and not is_slow else "rest")
         if is_chosen and not is_slow and not matches(item, NOT_QUICK):
             item.add_marker("quick")

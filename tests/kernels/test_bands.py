@@ -70,6 +70,7 @@ def test_both_forms_are_the_definition(length, window, causal, of_pairs, padding
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("dropout", [0.0, NEARLY_NONE], ids=["inference", "dropout"])
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -89,6 +90,7 @@ def test_gradients_are_those_of_all_pairs(side, dropout, dtype, rng):
         np.testing.assert_allclose(one, other, rtol=0, atol=scale)
 
 
+@pytest.mark.compiles_long
 def test_dropout_drops_probabilities_and_preserves_their_mean(rng):
     ones = ops.ones((2, 400, 4, 4))
     real, seeds = ops.ones((2, 400), dtype="bool"), keras.random.SeedGenerator(3)
@@ -105,6 +107,7 @@ def test_bands_are_used_for_long_texts_only():
     assert choose("windowed_attention", query[:, :-1], 3) is None
 
 
+@pytest.mark.compiles_long
 def test_a_compiled_function_of_any_length_gives_the_same(rng):
     layer = MultiHeadSelfAttention(2, window=2)
     layer.build((None, None, 8))

@@ -32,6 +32,7 @@ def test_a_value_that_is_not_finite_makes_the_factor_nan(size, value):
     assert np.isnan(ops.convert_to_numpy(clip_factor(gradients, 1.0)))
 
 
+@pytest.mark.compiles_long
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 def test_a_model_learns_the_same_as_with_the_clipping_of_keras(monkeypatch, rng):
     x, y = small_batch(rng)

@@ -136,6 +136,7 @@ def test_a_training_step_has_three_kernels_and_one_product_of_the_inputs_a_block
     assert len(re.findall(r"dot_general.*-> tensor<2x48x96xbf16>", program)) == 2 + 2 * remat
 
 
+@pytest.mark.compiles_long
 def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_the_kernel_does_not_take(monkeypatch, rng):
     from keras_bert_rebuild import kernels
     from keras_bert_rebuild.kernels import jax_flash_merged
@@ -171,6 +172,7 @@ def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_th
         assert not used, options
 
 
+@pytest.mark.compiles_long
 def test_the_trial_tells_a_right_kernel_from_one_that_forgets_its_biases(monkeypatch):
     from keras_bert_rebuild.kernels import jax_flash_merged, jax_trials
 

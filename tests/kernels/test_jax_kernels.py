@@ -51,6 +51,7 @@ def test_an_example_with_only_padding_is_finite(rng):
     assert np.isfinite(answer).all()
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("remat", [False, True])
 def test_a_training_step_is_the_same_without_a_branch(rng, monkeypatch, remat):
     from keras_bert_rebuild.kernels import jax_kernels

@@ -66,6 +66,7 @@ def test_a_shape_has_few_numbers_of_rows_and_a_full_batch_has_all(length):
     assert max(seen) == 4 * length
 
 
+@pytest.mark.compiles_long
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
 def test_attention_of_tokens_alone_has_the_values_and_gradients_of_a_batch(lengths, seed):
@@ -143,6 +144,7 @@ LEARNING = {
 }
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("kind", LEARNING)
 def test_a_pretraining_model_learns_the_same(kind, seen, monkeypatch, rng):
     kernel, make = LEARNING[kind]
@@ -167,6 +169,7 @@ def test_a_pretraining_model_learns_the_same(kind, seen, monkeypatch, rng):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
+@pytest.mark.compiles_long
 def test_dropout_differs_by_token_and_step_and_depends_on_the_seed_alone(seen, rng):
     x, (labels, _) = small_batch(rng)
 
@@ -204,6 +207,7 @@ def test_an_intervention_gets_the_layout_of_the_batch(seen, rng):
     assert set(seen) == {"of_real_tokens"}
 
 
+@pytest.mark.compiles_long
 def test_what_reads_padding_gets_all_of_it(seen, rng):
     x, y = small_batch(rng)
     model = compiled(small_model(), max_predictions=4)

@@ -1,6 +1,7 @@
 """A fixed number of chosen positions of every row, against plain NumPy."""
 
 import numpy as np
+import pytest
 from helpers.labelled_batches import BATCHES, of_batches
 from hypothesis import given
 from keras import ops
@@ -13,6 +14,7 @@ def in_slots(labelled, slots):
     return np.argsort(~labelled, axis=1, kind="stable")[:, :slots]
 
 
+@pytest.mark.compiles_long
 @given(BATCHES)
 @of_batches
 def test_labels_come_first_and_in_order(batch):

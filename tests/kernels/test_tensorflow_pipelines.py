@@ -100,6 +100,7 @@ class Growing(Users):
         self.batches = (*self.batches, self.batches[0])
 
 
+@pytest.mark.compiles_long
 def test_a_users_dataset_without_hooks_is_read_through_a_pipeline_and_shuffled_as_in_keras():
     data = Users(*(numbered(0, index) for index in range(9)))
     assert not isinstance(pipeline(data)[1], CheckedPyDataset)

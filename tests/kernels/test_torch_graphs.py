@@ -102,6 +102,7 @@ def test_a_graph_follows_the_weights(graphs, policy, tolerance):
     assert [graph.calls for graph in graphs] == [4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fused", [False, True], ids=["our AdamW", "torch's fused AdamW"])
 def test_a_graph_in_half_precision_follows_training(graphs, fused):
     import torch
@@ -124,6 +125,7 @@ def test_a_graph_in_half_precision_follows_training(graphs, fused):
     assert [graph.calls for graph in graphs] == [4]
 
 
+@pytest.mark.slow
 def test_a_graph_in_half_precision_converts_weights_once(graphs):
     keras.config.set_dtype_policy("mixed_bfloat16")
     model = small_encoder(())
@@ -140,6 +142,7 @@ def test_a_graph_in_half_precision_converts_weights_once(graphs):
     assert all(one is other for one, other in zip(weights, graph._weights(), strict=True))
 
 
+@pytest.mark.slow
 def test_variables_that_are_added_have_a_graph_of_their_own(graphs):
     model = small_encoder(())
     inputs = rows(model, (2, 7))
@@ -154,6 +157,7 @@ def test_variables_that_are_added_have_a_graph_of_their_own(graphs):
     assert [graph.calls for graph in graphs] == [2, 3]
 
 
+@pytest.mark.slow
 def test_a_model_without_a_graph_is_tried_once_and_answered_by_its_layers(graphs):
     model = build_model(tiny_config(xlnet), ("classification",))  # takes the last token of each row
     inputs = rows(model, (2, 7))

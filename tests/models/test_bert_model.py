@@ -156,6 +156,7 @@ class Guided(BertModel):
     train_step = guided_step
 
 
+@pytest.mark.compiles_long
 def test_the_training_step_of_keras_guide_trains_as_in_a_plain_model(rng):
     (ids, segments, _), _ = small_batch(rng)
     labels = rng.integers(0, 2, 8)

@@ -52,6 +52,7 @@ def test_our_callbacks_leave_the_logs_on_the_device(tmp_path):
     assert not stays_on_device(None)
 
 
+@pytest.mark.compiles_long
 def test_a_callback_gets_tensors_if_no_other_needs_numbers(model):
     looking, reading = Looking(), Reading()
     history = model.fit(batches(3), verbose=0, callbacks=[looking])

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from helpers.reference import softmax
 from helpers.small import LENGTH, VOCAB, small_batch, spread
 
@@ -20,6 +21,7 @@ OUTPUTS = {
 HEADS = ("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice", "rtd")
 
 
+@pytest.mark.compiles_long
 def test_large_logits_retain_their_precision_in_bfloat16(rng):
     keras.config.set_dtype_policy("mixed_bfloat16")
     config = BertConfig(

@@ -93,7 +93,7 @@ def evaluated(model, *data, **arguments):
 VARIANTS = {"all positions": {}, "gathered": {"max_predictions": 8}, "in chunks": {"max_predictions": 8, "loss_chunk": 5}}
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_evaluation_is_the_mean_over_all_labels_at_every_batch_size_in_every_order_and_in_buckets(data, weights, variant):
     model = model_of(weights, **VARIANTS[variant])
@@ -107,7 +107,7 @@ def test_an_evaluation_is_the_mean_over_all_labels_at_every_batch_size_in_every_
     assert evaluated(model, in_buckets(*data)) == pytest.approx(expected, rel=EXACT)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_training_reports_the_same_and_so_do_validation_and_single_batches(data, weights):
     model = model_of(weights, max_predictions=8)  # its rate is 0
     expected = of_all_labels(model, *data)
@@ -131,7 +131,7 @@ def test_sample_weights_weight_labels_as_in_keras(data, weights, rng):
         assert got == pytest.approx(expected, rel=EXACT), size
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_weights_of_positions_are_taken_in_batches_of_any_length(data, weights, rng):
     model = model_of(weights, max_predictions=8)
     (ids, segments, chosen), (labels, pairs) = data
@@ -146,7 +146,7 @@ def test_weights_of_positions_are_taken_in_batches_of_any_length(data, weights, 
     assert evaluated(model, NumberedBatches(batch, 0, 2)) == pytest.approx(expected, rel=EXACT)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_loss_weights_and_regularisers_are_included(data, weights):
     model = model_of(weights, max_predictions=8, loss_weights=[0.5, 3.0])
     kernel = model.get_layer("NSP").kernel
@@ -158,7 +158,7 @@ def test_loss_weights_and_regularisers_are_included(data, weights):
         assert evaluated(model, *data, batch_size=size) == pytest.approx(expected, rel=EXACT), size
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_keras_loss_next_to_ours_has_its_own_mean(data, weights):
     model = small_model(seq_len=None)
     model.set_weights(weights)

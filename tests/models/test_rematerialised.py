@@ -61,6 +61,7 @@ def seeds_of(model):
     return [keras.ops.convert_to_numpy(v).astype("int64") for v in model.variables if v.name == "seed_generator_state"]
 
 
+@pytest.mark.compiles_long
 def test_dropout_seeds_advance_as_without_rematerialisation(rng):
     (block,) = blocks_of(small_model(dropout_rate=0.5, transformer_num=1))
     layers = block.layers

@@ -136,6 +136,7 @@ def test_a_full_disk_leaves_no_partial_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_sentence(tmp_path):
     model = fresh().model
     for arguments, message in (

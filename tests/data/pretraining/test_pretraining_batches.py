@@ -228,6 +228,7 @@ def test_a_tensorflow_dataset_has_the_same_numbers(corpus, kind, workers):
     assert [tuple(spec.shape) for spec in keras.tree.flatten(endless.element_spec)] == [a.shape for a in arrays(data[0])]
 
 
+@pytest.mark.compiles_long
 @pytest.mark.tensorflow
 def test_a_model_trains_on_a_tensorflow_dataset(corpus):
     from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches

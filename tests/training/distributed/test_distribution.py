@@ -101,6 +101,7 @@ def paths():
     return {weight.path: tuple(weight.shape) for model in (xlnet, bert) for weight in model.weights}
 
 
+@pytest.mark.compiles_long
 def test_every_row_matches_in_a_model_and_no_weight_matches_two(paths):
     found = {path: [pattern for pattern, _ in LAYOUT if re.fullmatch(pattern, path)] for path in paths}
     assert all(len(patterns) <= 1 for patterns in found.values())

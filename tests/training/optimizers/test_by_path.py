@@ -136,6 +136,7 @@ def test_a_saved_model_continues_training_as_if_it_had_not_been_saved(rng, tmp_p
     check_training_continues_equally(model, copy, x, y)
 
 
+@pytest.mark.slow
 def test_a_saved_bert_is_loaded_with_the_state_of_its_optimizer(rng, tmp_path):
     model = compiled(small_model(transformer_num=1), optimizer=everything(AdamW))
     model.optimizer.build(model.trainable_variables)

@@ -106,7 +106,7 @@ def test_accumulated_gradients_count_as_one_step(rng):
     np.testing.assert_allclose(accumulated, plain, atol=1e-6)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_compiled_model_trains_with_it(rng):
     model = compiled(small_model(), optimizer=None, learning_rate=0.01, warmup_steps=5, decay_steps=200, max_predictions=4)
     x, y = small_batch(rng)
