@@ -47,7 +47,7 @@ def judged(names, samples, folder):
     keras.config.backend() != "torch", reason="files of torch are among them; the suite on torch and tox -e hostile run it"
 )
 def test_a_part_of_the_hostile_files_is_answered_or_refused_and_nothing_is_run(samples, tmp_path):
-    assert judged(numbers(part=50), samples, tmp_path) == []
+    assert judged(numbers(part=20), samples, tmp_path) == []
 
 
 def test_the_set_has_the_stated_size():

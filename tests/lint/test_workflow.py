@@ -14,26 +14,34 @@ def listed(name):
 
 
 def environments():
-    """The environments of tox, and those of its three runs: `tox`, `tox -m quick`, `tox -m full`."""
+    """The environments of tox, and those of its four runs: `tox`, `tox -m quick`, `tox -m full`, `tox -m weekly`."""
     tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini", encoding="utf-8")
     labels = dict(line.split(" = ") for line in tox["tox"]["labels"].strip().splitlines())
     names = lambda text: {name.strip() for name in text.split(",")}  # noqa: E731
     there = {section.partition(":")[2] for section in tox.sections() if section.startswith("testenv:")}
-    return there, names(tox["tox"]["env_list"]), *map(names, (labels["quick"], labels["full"]))
+    return there, names(tox["tox"]["env_list"]), *(names(labels[name]) for name in ("quick", "full", "weekly"))
 
 
-def test_the_workflow_runs_all_environments_of_tox_and_of_its_full_run():
-    there, first, _, full = environments()
-    assert first | full | {"tf-cases", "jax-cases"} <= listed("environment") <= there
+def test_the_workflow_runs_all_environments_of_tox_and_of_its_full_and_weekly_runs():
+    there, first, _, full, weekly = environments()
+    assert first | full | weekly | {"tf-cases", "jax-cases"} <= listed("environment") <= there
 
 
-def test_the_full_run_has_every_other_environment_that_ci_can_run():
-    there, first, quick, full = environments()
+def test_the_workflow_runs_on_mondays_what_a_push_leaves_out():
+    *_, weekly = environments()
+    job = WORKFLOW.partition("\n  weekly:\n")[2]
+    assert "if: github.event_name == 'schedule' ||" in job
+    assert set(re.search(r"environment: \[(.+)\]", job)[1].split(", ")) == weekly
+
+
+def test_the_full_and_the_weekly_run_have_every_other_environment_that_ci_can_run():
+    there, first, quick, full, weekly = environments()
     assert quick <= there
-    assert not first & full
+    assert not first & full | first & weekly | full & weekly
     # A browser, a TPU compiler, other versions, an hour; and further cases of what other backends ran.
-    assert there - first - full - quick == {"browser", "tpu", "cuda", "lowest", "coverage", "soak", "tf-cases", "jax-cases"}
+    by_name = there - first - full - weekly - quick
+    assert by_name == {"browser", "tpu", "cuda", "lowest", "coverage", "soak", "tf-cases", "jax-cases"}
 
 
 def test_the_environments_choose_no_test_that_setup_cfg_leaves_out():
@@ -49,6 +57,15 @@ def test_ci_runs_both_and_fails_where_either_does():
     assert "pip install --quiet tox && run\nstatus=$?" in script
     assert "in $(python3 -m tox -q -l -m full)" in script
     assert 'run -e "$environment" || status=1' in script
+
+
+def test_ci_knows_how_long_every_environment_takes_and_has_time_for_all():
+    *_, full, _ = environments()
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    seconds = dict(re.findall(r"\[([\w-]+)\]=(\d+)", script))
+    minutes, known = (int(re.search(rf"^{name}=(\d+)$", script, re.M)[1]) for name in ("minutes", "known"))
+    assert set(seconds) == full
+    assert known + sum(map(int, seconds.values())) <= 60 * minutes <= 2400
 
 
 def test_the_workflow_runs_every_python_that_setup_cfg_names_and_the_oldest_keras():
