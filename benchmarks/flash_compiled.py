@@ -38,7 +38,7 @@ def lower(folder, args):
         blocks = jax_flash_blocks.Blocks(*args.blocks)
 
         def loss(*tensors):
-            return jax_flash.attention_with_dropout(*tensors, mask, False, 0.1, seed, blocks=blocks).astype("float32").sum()
+            return jax_flash.attention_with_dropout(*tensors, mask, 0.1, seed, blocks=blocks).astype("float32").sum()
 
         return jax.grad(loss, (0, 1, 2))(query, key, value)
 

@@ -11,6 +11,7 @@ its program has.
 """
 
 import argparse
+import contextlib
 import re
 import time
 
@@ -20,8 +21,8 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild import AdamW, BertConfig, build_model, compile_model
-from keras_bert_rebuild.kernels import choice, operations
 from keras_bert_rebuild.kernels.jax_dropout import drop
+from keras_bert_rebuild.layers import Dropout, MultiHeadSelfAttention
 
 RATE = 0.1
 
@@ -64,10 +65,21 @@ def bits(shape, dtype):
         print(f"| {name} | {1e3 * best(both, x, seed):.2f} |")
 
 
-def compiled_step(arguments, without):
-    """The compiled step, its state and its batch; without the kernels of some operations."""
-    choose = operations.choose
-    operations.choose = lambda operation, *others: None if operation in without else choice.choose(operation, *others)
+@contextlib.contextmanager
+def without_kernels(seams):
+    """Compute some seams in their plain form."""
+    kernels = [list(seam.kernels) for seam in seams]
+    for seam in seams:
+        seam.kernels.clear()
+    try:
+        yield
+    finally:
+        for seam, before in zip(seams, kernels, strict=True):
+            seam.kernels.extend(before)
+
+
+def compiled_step(arguments):
+    """The compiled step, its state and its batch."""
     keras.utils.set_random_seed(0)
     model = build_model(BertConfig(num_hidden_layers=arguments.layers), ["mlm", "nsp"])
     optimizer = AdamW(1e-4)
@@ -80,7 +92,6 @@ def compiled_step(arguments, without):
     chosen[:, 1 : 1 + arguments.length * 20 // 128] = 1
     batch = (ids, np.zeros(shape, "int32"), chosen), (ids[..., None], np.zeros((arguments.batch, 1), "int32"))
     step = jax.jit(model.train_step).lower(state, batch).compile()
-    operations.choose = choose
     return step, state, batch
 
 
@@ -96,8 +107,12 @@ def main():
     bits((arguments.batch, arguments.length, 768), arguments.dtype)
     bits((arguments.batch, 12, arguments.length, arguments.length), arguments.dtype)
     keras.config.set_dtype_policy("float32" if arguments.dtype == "float32" else "mixed_bfloat16")
-    ways = {"plain forms": ("dropout", "attention"), "dropout": ("attention",), "dropout and attention": ()}
-    steps = {name: compiled_step(arguments, without) for name, without in ways.items()}
+    attention = MultiHeadSelfAttention.call, MultiHeadSelfAttention.attend
+    ways = {"plain forms": (Dropout.drop, *attention), "dropout": attention, "dropout and attention": ()}
+    steps = {}
+    for name, without in ways.items():
+        with without_kernels(without):
+            steps[name] = compiled_step(arguments)
     times = {name: [] for name in steps}
     for _ in range(arguments.rounds):
         for name, step in steps.items():

@@ -20,25 +20,28 @@ import numpy as np
 BATCH, LENGTH, HIDDEN, HEADS, WIDE, POSITIONS, VOCABULARY = 8, 128, 768, 12, 3072, 160, 30522
 
 
-def operations():
-    """Functions of tensors, and shapes of these, by a name."""
-    import keras
+def operations(dtype):
+    """Functions of tensors of a dtype, and shapes of these, by a name."""
     from keras import ops
 
-    from keras_bert_rebuild import kernels
-    from keras_bert_rebuild.layers import gelu, gelu_erf
+    from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention, gelu, gelu_erf
+    from keras_bert_rebuild.layers.products import similarities
 
-    seeds = keras.random.SeedGenerator(3)
+    policy = {"dtype": dtype if dtype == "float32" else f"mixed_{dtype}"}
     mask = ops.ones((BATCH, LENGTH), "bool")
-    gamma, beta = ops.ones((HIDDEN,)), ops.zeros((HIDDEN,))
+    tanh, error_function = (FeedForward(WIDE, activation=activation, **policy) for activation in (gelu, gelu_erf))
+    norm, dropout = LayerNormalization(**policy), Dropout(0.1, **policy)
+    attention = MultiHeadSelfAttention(HEADS, attention_dropout=0.1, **policy)
+    for layer in (norm, attention):
+        layer.build((None, None, HIDDEN))
     tokens, heads = (BATCH, LENGTH, HIDDEN), (BATCH, LENGTH, HEADS, HIDDEN // HEADS)
     return {
-        "gelu, tanh": (kernels.in_one_kernel(gelu), (BATCH, LENGTH, WIDE)),
-        "gelu, error function": (kernels.in_one_kernel(gelu_erf), (BATCH, LENGTH, WIDE)),
-        "norm": (lambda x: kernels.layer_normalization(x, gamma, beta, -1, 1e-12), tokens),
-        "dropout": (lambda x: kernels.dropout(x, 0.1, seeds), tokens),
-        "attention with dropout": (lambda *x: kernels.attention(*x, mask, dropout=0.1, seeds=seeds), heads, heads, heads),
-        "logits of the vocabulary": (kernels.similarities, (POSITIONS, HIDDEN), (VOCABULARY, HIDDEN)),
+        "gelu, tanh": (lambda x: tanh.activate(x, True), (BATCH, LENGTH, WIDE)),
+        "gelu, error function": (lambda x: error_function.activate(x, True), (BATCH, LENGTH, WIDE)),
+        "norm": (lambda x: norm(x, training=True), tokens),
+        "dropout": (dropout.drop, tokens),
+        "attention with dropout": (lambda *x: attention.attend(*x, mask, True), heads, heads, heads),
+        "logits of the vocabulary": (similarities, (POSITIONS, HIDDEN), (VOCABULARY, HIDDEN)),
     }
 
 
@@ -63,7 +66,7 @@ def measure(dtype, runs):
 
     tf.config.threading.set_intra_op_parallelism_threads(2)
     found, rng = {}, np.random.default_rng(0)
-    for name, (function, *shapes) in operations().items():
+    for name, (function, *shapes) in operations(dtype).items():
         step = training_step(function, [tf.Variable(tf.cast(rng.standard_normal(shape), dtype)) for shape in shapes])
         times = []
         for _ in range(runs + 2):
@@ -83,9 +86,9 @@ def main():
     if args.worker:
         print(json.dumps(measure(args.worker, args.runs)))
         return
-    from keras_bert_rebuild.kernels.table import TABLE
+    from keras_bert_rebuild.kernels.kernel import KERNELS
 
-    without = ",".join(kernel.function for kernel in TABLE if kernel.backend == "tensorflow")
+    without = ",".join(KERNELS)
     columns = {}
     for dtype in args.dtype:
         for title, names in (("without", without), ("ours", "")):

@@ -61,7 +61,7 @@ def measure(args):
     import keras
     import numpy as np
 
-    from keras_bert_rebuild.kernels import conditions
+    from keras_bert_rebuild.kernels import bands
     from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
     width = 64 * args.heads
@@ -74,7 +74,7 @@ def measure(args):
         models[form].compile(keras.optimizers.SGD(1e-3), "mse", jit_compile=keras.backend.backend() == "jax")
 
     def run(form, name):
-        conditions.WINDOWS = FORMS[form]
+        bands.WINDOWS = FORMS[form]
         given = (x,) if name == "predict_on_batch" else (x, x)
         started = time.perf_counter()
         np.asarray(getattr(models[form], name)(*given))

@@ -10,6 +10,7 @@ from keras_bert_rebuild.version import __version__
 # The modules that register a class or function with Keras: saved files refer to these, so they are imported with the package.
 _REGISTERED = (
     "keras_bert_rebuild.layers",
+    "keras_bert_rebuild.kernels",  # which attaches those of the backend to the layers
     "keras_bert_rebuild.families",  # the config classes, which are saved with models
     "keras_bert_rebuild.models.bert_model",
     "keras_bert_rebuild.models.pretraining_model",

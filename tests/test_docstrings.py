@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import pkgutil
+import re
 
 import keras
 import pytest
@@ -12,39 +13,22 @@ import keras_bert_rebuild
 # Modules that import a backend are tested on that backend.
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
-    "kernels.jax_dropout": "jax",
-    "kernels.jax_asynchronous": "jax",
-    "kernels.jax_dense": "jax",
-    "kernels.jax_devices": "jax",
-    "kernels.jax_products": "jax",
-    "kernels.jax_flash": "jax",
-    "kernels.jax_flash_blocks": "jax",
-    "kernels.jax_flash_kernels": "jax",
-    "kernels.jax_flash_merged": "jax",
-    "kernels.jax_trials": "jax",
-    "kernels.jax_norm": "jax",
-    "kernels.jax_gradients": "jax",
-    "kernels.jax_kernels": "jax",
-    "kernels.jax_segments": "jax",
-    "kernels.torch_asynchronous": "torch",
     "training.distributed.jax_hosts": "jax",
-    "kernels.tensorflow_adam": "tensorflow",
-    "kernels.tensorflow_dropout": "tensorflow",
-    "kernels.tensorflow_gradients": "tensorflow",
-    "kernels.tensorflow_kernels": "tensorflow",
-    "kernels.tensorflow_norm": "tensorflow",
-    "kernels.tensorflow_pipelines": "tensorflow",
-    "kernels.torch_adam": "torch",
-    "kernels.torch_gradients": "torch",
-    "kernels.torch_graphs": "torch",
-    "kernels.torch_kernels": "torch",
-    "kernels.tensorflow_replicas": "tensorflow",
     "recipes.planning.device_compiler": "jax",
 }
+
+
+def backend_of(module):
+    """The backend that a module needs; None for any."""
+    name = module.removeprefix("keras_bert_rebuild.")
+    of_kernels = re.match(r"kernels\.(tensorflow|jax|torch)_", name)
+    return of_kernels[1] if of_kernels else BACKENDS.get(name)
+
+
 MODULES = sorted(
     m.name
     for m in pkgutil.walk_packages(keras_bert_rebuild.__path__, "keras_bert_rebuild.")
-    if BACKENDS.get(m.name.removeprefix("keras_bert_rebuild.")) in (None, keras.backend.backend())
+    if backend_of(m.name) in (None, keras.backend.backend())
 )
 
 

@@ -3,15 +3,14 @@
 from dataclasses import replace
 
 from keras_bert_rebuild.anatomy.part import COMPUTE, MODEL, Held, Weight
+from keras_bert_rebuild.layers.disentangled_self_attention import position_projections
+from keras_bert_rebuild.layers.relative_self_attention import RELATIVE_BIASES
 
 # Ways to shard a weight. Heads stay together: query, key and value are sharded by columns and the output by rows, so that a block
 # needs two all-reduces, one after attention and one after the feed-forward network. If the number of devices does not divide the
 # vocabulary (30,522 by 4), the width of the table is sharded instead.
 # Reference: Shoeybi et al., 2019, section 3 (https://arxiv.org/abs/1909.08053).
 COLUMNS, ROWS, ALONG = ((None, MODEL),), ((MODEL, None),), ((MODEL,),)
-
-# The biases that relative attention adds to a query before comparing it with contents, distances and segments.
-RELATIVE_BIASES = ("content_bias", "position_bias", "segment_bias")
 
 
 def disentangled(attention, relative, bias):
@@ -61,11 +60,6 @@ def relative_attention(attention):
             Held("attention: scores of distances", ("S", "2·S"), COMPUTE, "A"),
         ),
     )
-
-
-def position_projections(terms):
-    """Names of the sub-layers that project distances when they do not share the projections of queries and keys."""
-    return tuple(name for term, name in (("c2p", "position_key"), ("p2c", "position_query")) if term in terms)
 
 
 def dense_weights(name, rows, columns, bias=True, cut=(), bias_cut=(), heads=(None, None), adapter=False):

@@ -59,24 +59,3 @@ class Positions:
 
     factor: float = 1.0
     """For rotary positions, the linear scaling factor: positions are divided by it."""
-
-
-# The terms of disentangled attention: content to position, and position to content.
-TERMS = ("c2p", "p2c")
-
-
-def check_distances(buckets: int, reach: int) -> None:
-    """Refuse disentangled positions whose buckets cannot be split evenly between exact and logarithmic distances.
-
-    Args:
-        buckets, reach: as in `Positions`.
-
-    Raises:
-        ValueError: `buckets` is neither 0 nor an even number of at least 4, or `reach` is less than `buckets / 2 + 2` (1 if there
-            are no buckets).
-    """
-    if buckets and (buckets < 4 or buckets % 2):
-        raise ValueError(f"position_buckets must be even and at least 4, or 0 for none; got {buckets}.")
-    minimum = buckets // 2 + 2 if buckets else 1
-    if reach < minimum:
-        raise ValueError(f"max_relative_positions must be at least {minimum} with position_buckets={buckets}; got {reach}.")

@@ -1,35 +1,16 @@
 """Initial values of variables that are about to be loaded, without a second copy of the model in memory.
 
 By default a backend fills a new variable with zeros and copies every array assigned to it; loading BERT-base would take 1.5 times
-its size. `kernels/table.py` has kernels for backends that can avoid that. Arrays are read into memory that a backend can use
-without a copy; position tables may be shortened or extended on the way.
+its size. So variables begin as `kernels.unwritten`. Arrays are read into memory that a backend can use without a copy; position
+tables may be shortened or extended on the way.
 """
 
 import math
 
 import numpy as np
-from keras import ops
 
 from keras_bert_rebuild.files.regular import check_regular
-from keras_bert_rebuild.kernels.choice import choose
 from keras_bert_rebuild.kernels.traits import aligned_array
-
-
-def unwritten(shape, dtype):
-    """A tensor of arbitrary values for a variable that will be filled; its memory is not touched until then.
-
-    Args:
-        shape: shape of the tensor.
-        dtype: dtype in Keras's spelling.
-    """
-    kernel = choose("unwritten")
-    return ops.empty(shape, dtype) if kernel is None else kernel(shape, dtype)
-
-
-def handed_over(array):
-    """What to assign to a variable for an array nobody else will write to: the array itself if the backend copies it anyway."""
-    kernel = choose("handed_over")
-    return array if kernel is None else kernel(array)
 
 
 def read_array(path, dtype, shape, offset):

@@ -18,20 +18,21 @@ ARTICLE_MODEL = {
 SUMMARY, PICTURE = "bert-base.txt", "bert-base.svg"
 
 
-def folded(rows):
+def folded(rows, view):
     """The rows of a summary in which the blocks after the first are one line.
 
     Args:
         rows: as from `summary_rows`.
+        view: the `EncoderView` of the model.
 
     Returns:
         A list of `(name and class, shape, parameters)`, shapes without the batch, as "512×768".
     """
     lines, later = [], {}
+    numbers = {layer.name: n for n, block in zip(view.numbers, view.blocks, strict=True) for layer in block.layers if n > 1}
     for row in rows:
-        block = re.match(r"Encoder-(\d+)-", row.name)
-        if block and int(block[1]) > 1:
-            later.setdefault(int(block[1]), []).append(row.params)
+        if row.name in numbers:
+            later.setdefault(numbers[row.name], []).append(row.params)
             place = len(lines)
         else:
             lines.append((f"{row.name} ({row.type})", _shape(row.output_shape), f"{row.params:,}"))
@@ -66,11 +67,12 @@ def show_architecture(console, output):
     from keras_bert_rebuild.explain.plot_model import plot_model
     from keras_bert_rebuild.explain.summary import summary_rows
     from keras_bert_rebuild.files.durable import write_file, write_text
+    from keras_bert_rebuild.models.encoder_view import EncoderView
 
     model = get_model(**ARTICLE_MODEL)
     compile_model(model)
     rows = summary_rows(model)
-    for line in table([("Layer (class)", "Output", "Parameters"), *folded(rows)], console.width):
+    for line in table([("Layer (class)", "Output", "Parameters"), *folded(rows, EncoderView(model))], console.width):
         console.print(line, highlight=False, markup=False, no_wrap=True)
     console.print(f"Total params: {model.count_params():,}, in {len(rows)} layers.")
     svg = plot_model(model).to_svg()

@@ -8,17 +8,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.explain.encoder_walk import (
-    ATTENTION,
-    embed,
-    encoder_inputs,
-    find_encoder,
-    heads_present,
-    longest_text,
-    read_by_attention,
-    run_encoder_block,
-)
 from keras_bert_rebuild.explain.token_rows import rows_of_ids, rows_of_texts
+from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_bert_rebuild.layers.seam import executing
+from keras_bert_rebuild.models.find_encoder import find_encoder
 from keras_bert_rebuild.models.memory import available_bytes
 
 # The fields with a batch axis, and which of their axes have size `length`.
@@ -142,8 +135,8 @@ def attention_maps(
 ) -> AttentionMaps:
     """The attention probabilities of a model, which is not changed.
 
-    The model runs in inference mode with the fused kernels of its attention layers; the probabilities of the requested layers are
-    computed separately in float32 from their queries and keys, after rotary positions and within their window.
+    The model runs in inference mode with the fused kernels of its attention layers; a rule records the probabilities of the
+    requested layers, which the layers themselves compute in float32 from the queries and keys that the kernels read.
 
     Args:
         model: any model that contains an encoder of this library: built, loaded, fine-tuned, quantised or nested in another model.
@@ -164,74 +157,49 @@ def attention_maps(
     """
     encoder = find_encoder(model)
     chosen_layers = _chosen("layers", layers, len(encoder.blocks))
-    of_layer = {i: encoder.layers[ATTENTION.format(number)] for i, number in enumerate(encoder.blocks)}
-    present = heads_present(encoder)
+    of_layer, present = [block.attention for block in encoder.blocks], encoder.heads
     chosen_heads = _chosen("heads", heads, 1 + max(max(heads) for heads in present))
     rows, inputs = _rows(encoder, inputs, texts, pairs, tokenizer, max_len)
     _check_memory(len(chosen_layers), len(chosen_heads), *rows.ids.shape)
-    x, mask, shared = embed(encoder, inputs)
-    _check_padding(ops.convert_to_numpy(mask), rows.mask)
+    start = encoder.embed(inputs)
+    _check_padding(ops.convert_to_numpy(start.tokens), rows.mask)
     found: dict[str, list[Any]] = {name: [] for name in LENGTH_AXES}
-    for i in range(max(chosen_layers) + 1):
-        outputs = run_encoder_block(encoder, encoder.blocks[i], x, mask, shared)
-        if i in chosen_layers:
-            layer = of_layer[i]
-            read = read_by_attention(encoder, encoder.blocks[i], x)
-            projected = layer.queries_keys_values(read)
-            terms = layer.position_terms(*projected[:2], *shared)
-            query, key, value = (_by_heads(array, present[i], chosen_heads) for array in projected)
-            visible = layer.visible_keys(rows.ids.shape[1])
-            scale = layer.divisor(query.shape[-1])
-            scaled = [_of_heads(_array(term), present[i], chosen_heads) / np.float32(scale) for term in terms.values()]
-            added = np.stack(np.broadcast_arrays(*scaled), 1) if terms else None
-            summed = None if added is None else added.sum(1)
-            probabilities = attention_probabilities(query, key, rows.mask, visible, scale, summed)
-            found["probabilities"].append(probabilities * np.isin(chosen_heads, present[i])[:, None, None])
+    runs, term_names = iter(range(len(encoder.blocks))), dict[str, None]()
+
+    def record(plain, layer, query, key, value, mask=None, training=None, *shared):
+        run = next(runs)
+        if run in chosen_layers:
+            by_heads = lambda array: _of_heads(_array(array), present[run], chosen_heads)  # noqa: E731
+            pair = ops.cast(query, "float32"), ops.cast(key, "float32")
+            probabilities = by_heads(ops.where(layer.visible(mask, query), layer.probabilities(*pair, mask, *shared), 0.0))
+            total = probabilities.sum(-1, keepdims=True)  # 1 but for rounding, or 0
+            found["probabilities"].append(probabilities / np.where(total > 0, total, 1))
+            terms = layer.position_terms(*pair, *shared)
+            term_names.update(dict.fromkeys(terms))
             if vectors:
-                for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(outputs), added), strict=True):
-                    if array is not None:
-                        found[name].append(array)
-        x = outputs
+                for name, array in (("queries", query), ("keys", key), ("values", value)):
+                    found[name].append(by_heads(ops.swapaxes(array, 1, 2)))  # (B, L, H, K) → (B, H, L, K)
+                if terms:
+                    added = np.broadcast_arrays(*map(by_heads, terms.values()))
+                    found["terms"].append(np.stack(added, 1) / np.float32(layer.divisor(query.shape[-1])))
+        return plain(layer, query, key, value, mask, training, *shared)
+
+    with executing((MultiHeadSelfAttention.attend, record)):
+        for i, x in enumerate(encoder.states(start, 1 + max(chosen_layers), gradients=False)):
+            for name, wanted in (("inputs", i in chosen_layers), ("outputs", i - 1 in chosen_layers)):
+                if vectors and wanted:
+                    found[name].append(_array(x))
     order = [sorted(chosen_layers).index(i) for i in chosen_layers]
     arrays = {name: np.stack([values[i] for i in order]) for name, values in found.items() if values}
     return AttentionMaps(
         layers=chosen_layers,
         heads=chosen_heads,
-        scale=scale,
-        term_names=tuple(terms),
+        scale=of_layer[0].divisor(of_layer[0].head_size),
+        term_names=tuple(term_names),
         windows=tuple(of_layer[i].window for i in chosen_layers),
         thetas=tuple(of_layer[i].rotary_theta for i in chosen_layers),
         **{**vars(rows), **arrays},
     )
-
-
-def attention_probabilities(queries, keys, mask, visible=None, scale=None, added=None):
-    """softmax(Q Kᵀ / scale + added) over the visible keys, in float32.
-
-    Args:
-        queries, keys: `(batch, heads, length, head width)`.
-        mask: False at padding, `(batch, length)`.
-        visible: `(query, key)`, False where a query must not attend to a key; None if all are visible.
-        scale: the divisor; None for √(head width).
-        added: position scores to add, `(batch, heads, query, key)`, or None.
-
-    Returns:
-        `(batch, heads, query, key)`, exactly 0 for invisible keys.
-    """
-    scores = queries @ np.swapaxes(keys, -1, -2) / np.float32(queries.shape[-1] ** 0.5 if scale is None else scale)
-    scores = scores if added is None else scores + added
-    allowed = np.broadcast_to(mask[:, None, None, :], scores.shape)
-    if visible is not None:
-        allowed = allowed & ops.convert_to_numpy(visible)
-    scores = np.where(allowed, scores, -np.inf)
-    top = scores.max(-1, keepdims=True)
-    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
-    total = weights.sum(-1, keepdims=True)
-    return weights / np.where(total > 0, total, 1)
-
-
-def _by_heads(tensor, present, chosen):
-    return _of_heads(_array(tensor).transpose(0, 2, 1, 3), present, chosen)  # (B, L, H, K) → (B, H, L, K)
 
 
 def _of_heads(array, present, chosen):
@@ -256,14 +224,14 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
         raise ValueError("attention_maps expected either inputs, or texts and the tokenizer of the model.")
     if texts is not None:
         length = encoder.host.inputs[0].shape[1]
-        longest = length or longest_text(encoder)
+        longest = length or encoder.max_length
         rows = rows_of_texts(tokenizer, texts, pairs, max_len, length, longest)
         known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
         missing = [name for name in names if name not in known]
         if missing:
             raise ValueError(f"a model with {', '.join(missing)} must be called with inputs; texts do not determine them.")
         return rows, {name: known[name] for name in names}
-    inputs = encoder_inputs(encoder, inputs)
+    inputs = encoder.arrays(inputs)
     ids = inputs["Input-Token"].astype("int32")
     mask = inputs["Input-Mask"] != 0 if "Input-Mask" in inputs else ids != encoder.layers["Embedding-Token"].pad_id
     segments = inputs["Input-Segment"].astype("int32") if "Input-Segment" in inputs else np.zeros_like(ids)

@@ -194,7 +194,7 @@ def _by_role(steps):
     """Part and role of a step to the steps that share them, a tuple."""
     found = {}
     for step in steps:
-        role = step.layer.partition(", ")[0].removeprefix("Encoder-{n}-")
+        role = step.layer.partition(", ")[0].rpartition("{n}-")[2]
         found[step.part, role] = (*found.get((step.part, role), ()), step)
     return found
 

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.explain.encoder_walk import find_encoder, longest_text
 from keras_bert_rebuild.explain.token_rows import rows_of_texts
+from keras_bert_rebuild.models.find_encoder import find_encoder
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def embedding_anatomy(
         raise ValueError(
             "the embedding must be normalised before it is projected; in this model the norm comes after Embedding-Mapping."
         )
-    longest = encoder.host.inputs[0].shape[1] or longest_text(encoder)
+    longest = encoder.host.inputs[0].shape[1] or encoder.max_length
     rows = rows_of_texts(tokenizer, [text], None if pair is None else [pair], max_len, longest=longest)
     ids, segments = (ops.convert_to_tensor(array.astype("int32")) for array in (rows.ids, rows.segments))
     summed, _ = layers["Embedding-Token"](ids)

@@ -8,8 +8,8 @@ from keras_bert_rebuild.anatomy.part import HEAD
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.accounting import DTYPES, Explanation, account
 from keras_bert_rebuild.explain.corrections import corrections_of
-from keras_bert_rebuild.explain.encoder_walk import find_encoder, models_in
 from keras_bert_rebuild.explain.steps import steps_of
+from keras_bert_rebuild.models.find_encoder import find_encoder, models_in
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_of_layers import config_of_layers
 
@@ -74,7 +74,7 @@ def _of_model(model):
     # A user's layer may have the name of a head's layer.
     heads = tuple(head for head in heads_of(encoder.host) if _layers_of_head(config, head) <= encoder.layers.keys())
     steps = {
-        name.format(n=n) for step, *_ in steps_of(config, heads) for name in step.layer.split(", ") for n in set(encoder.blocks)
+        name.format(n=n) for step, *_ in steps_of(config, heads) for name in step.layer.split(", ") for n in set(encoder.numbers)
     }
     accounted = {encoder.layers[name] for name in steps & encoder.layers.keys()}
     leaves = dict.fromkeys(layer for part in models_in(model) for layer in part.layers if not isinstance(layer, keras.Model))

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from keras import ops
 
 from keras_bert_rebuild.explain.attention_maps import attention_maps
-from keras_bert_rebuild.explain.encoder_walk import find_encoder
 from keras_bert_rebuild.explain.token_rows import vocabulary_of
+from keras_bert_rebuild.models.find_encoder import find_encoder
 
 # A token of the vocabulary, its id, and its cosine similarity to the query.
 NearToken = namedtuple("NearToken", ["token", "id", "cosine"])

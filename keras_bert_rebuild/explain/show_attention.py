@@ -10,11 +10,11 @@ from keras_bert_rebuild.explain.aligned_maps import aligned_maps, same_tokens
 from keras_bert_rebuild.explain.attention_maps import attention_maps
 from keras_bert_rebuild.explain.attention_page import page_of
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder, heads_present
 from keras_bert_rebuild.explain.html_page import HtmlPage
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource
 from keras_bert_rebuild.explain.page_panels import LensRows, Panels, TokenScores
 from keras_bert_rebuild.explain.page_sizes import heads_that_fit
+from keras_bert_rebuild.models.find_encoder import find_encoder
 
 
 class AttentionPage(HtmlPage):
@@ -114,8 +114,8 @@ def show_attention(
 def attention_sizes(model):
     """The numbers of layers, of heads (pruned ones included) and of terms added to query · key, and the width of a head."""
     encoder = find_encoder(model)
-    head_count = 1 + max(max(heads) for heads in heads_present(encoder))
-    first = encoder.layers[ATTENTION.format(encoder.blocks[0])]
+    head_count = 1 + max(max(heads) for heads in encoder.heads)
+    first = encoder.blocks[0].attention
     return len(encoder.blocks), head_count, first.query_dense.units // first.head_num, len(getattr(first, "terms", ()))
 
 

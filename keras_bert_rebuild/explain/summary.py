@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import keras
 
+from keras_bert_rebuild.models.find_encoder import connections
+
 COLUMNS = ("Layer (type)", "Output Shape", "Param #", "Connected to")
 
 
@@ -41,12 +43,9 @@ def summary_rows(model: keras.Model) -> list[SummaryRow]:
     Raises:
         ValueError: the model has no graph, as subclassed and sequential models do not.
     """
-    config = model.get_config()
-    if "input_layers" not in config:
-        raise ValueError(f"a summary with connections needs a functional model; got a {type(model).__name__}, which has no graph.")
-    connections = {layer["name"]: tuple(_origins(layer["inbound_nodes"])) for layer in config["layers"]}
+    read_by = connections(model)
     return [
-        SummaryRow(layer.name, type(layer).__name__, _shape(layer), layer.count_params(), connections[layer.name])
+        SummaryRow(layer.name, type(layer).__name__, _shape(layer), layer.count_params(), read_by[layer.name])
         for layer in model.layers
     ]
 
@@ -89,16 +88,3 @@ def _shape(layer):
     if isinstance(outputs, (list, tuple)) and len(outputs) > 1:
         return "[" + ", ".join(str(tuple(tensor.shape)) for tensor in outputs) + "]"
     return str(tuple(keras.tree.flatten(outputs)[0].shape))
-
-
-def _origins(nodes):
-    """The input tensors of all calls of a layer, from the config of the model, in order."""
-    if isinstance(nodes, dict):
-        if nodes.get("class_name") == "__keras_tensor__":
-            layer, node, tensor = nodes["config"]["keras_history"]
-            yield f"{layer}[{node}][{tensor}]"
-            return
-        nodes = nodes.values()
-    if not isinstance(nodes, (str, bytes)) and hasattr(nodes, "__iter__"):
-        for node in nodes:
-            yield from _origins(node)

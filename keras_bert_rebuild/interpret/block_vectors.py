@@ -9,8 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.data.batches import SHORT_TEXTS, lengths_up_to, padded
 from keras_bert_rebuild.data.labelled.length_buckets import bucket_batches
-from keras_bert_rebuild.explain.encoder_walk import embed, encoder_inputs, find_encoder, longest_text, run_encoder_block
-from keras_bert_rebuild.models.encoder import FINAL_NORM
+from keras_bert_rebuild.models.find_encoder import find_encoder
 from keras_bert_rebuild.models.memory import available_bytes
 from keras_bert_rebuild.tasks.text_rows import LONGEST, encode_windows
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
@@ -45,7 +44,7 @@ class BlockVectors:
         if unknown:
             raise ValueError(f"the model must have only inputs that texts determine; it also has {', '.join(sorted(unknown))}.")
         self.fixed = self.encoder.host.inputs[0].shape[1]
-        longest = self.fixed or longest_text(self.encoder) or LONGEST
+        longest = self.fixed or self.encoder.max_length or LONGEST
         self.max_len = min(longest, LONGEST) if max_len is None else max_len
         if not 8 <= self.max_len <= longest:
             raise ValueError(f"max_len must be from 8 to {longest}, the positions of the model; got {max_len}.")
@@ -94,8 +93,7 @@ class BlockVectors:
         return found, sentence_of, word_of
 
     def _empty(self, count):
-        width = int(self.encoder.embedding.outputs[0].shape[-1])
-        shape = (len(self.depths), count, width)
+        shape = (len(self.depths), count, self.encoder.width)
         needed, available = 4 * int(np.prod(shape)), available_bytes()
         if available is not None and needed > available:
             raise MemoryError(
@@ -116,15 +114,10 @@ class BlockVectors:
                 "Input-Segment": padded([windows.segments[row] for row in rows], length),
                 "Input-Mask": mask.astype("int32"),
             }
-            yield rows, mask, self._states(encoder_inputs(self.encoder, given))
+            yield rows, mask, self._states(self.encoder.arrays(given))
 
     def _states(self, inputs):
-        x, mask, shared = embed(self.encoder, inputs)
-        yield _array(x)
-        for i, number in enumerate(self.encoder.blocks):
-            x = run_encoder_block(self.encoder, number, x, mask, shared)
-            last = i == len(self.encoder.blocks) - 1 and FINAL_NORM in self.encoder.layers
-            yield _array(self.encoder.layers[FINAL_NORM](x) if last else x)
+        return map(_array, self.encoder.states(self.encoder.embed(inputs), gradients=False, final_norm=True))
 
 
 def _array(tensor: Any) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, heads_present
 from keras_bert_rebuild.interpret.losses_of_examples import LossesOfExamples
 from keras_bert_rebuild.interpret.seams import changed, encoder_of
 from keras_bert_rebuild.interpret.sites import HEADS
@@ -103,7 +102,7 @@ def head_importance(
     """
     encoder = encoder_of(task)
     losses = LossesOfExamples(task, encoder, examples, batch_size)
-    present, gradients = heads_present(encoder), []
+    present, gradients = encoder.heads, []
     for done, batch in enumerate(losses, 1):
         gradients.append(_gradients(task, encoder, present, batch))
         if progress is not None:
@@ -114,7 +113,7 @@ def head_importance(
     if per_block:
         norms = np.linalg.norm(values, axis=1, keepdims=True)
         values, errors = (np.divide(array, norms, where=norms > 0, out=np.zeros_like(array)) for array in (values, errors))
-    numbers = tuple(number - 1 for number in encoder.blocks)
+    numbers = tuple(number - 1 for number in encoder.numbers)
     return HeadImportance(values, errors, len(sizes), tuple(present), numbers, per_block)
 
 
@@ -132,7 +131,7 @@ def _gradients(task, encoder, present, batch):
 
 def _multiplied(encoder, run, present, factors, rows):
     """The change that multiplies what every head of a block gives by the factor of its example, which has `rows` rows."""
-    width = encoder.layers[ATTENTION.format(encoder.blocks[run])].head_size
+    width = encoder.blocks[run].attention.head_size
     heads = np.array(present[run], "int32")
 
     def multiply(values, here):

@@ -9,10 +9,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild import kernels
 from keras_bert_rebuild.interpret.recording import Recording
 from keras_bert_rebuild.interpret.seams import changed, encoder_of
 from keras_bert_rebuild.interpret.sites import Block, Found, Site, found_in
+from keras_bert_rebuild.layers.masks import has_sequences, positions_in_sequences
 
 
 @contextlib.contextmanager
@@ -22,7 +22,8 @@ def intervene(subject: Any, interventions: Sequence[Site] | Mapping[Site, Any]) 
     Within the context, every use of the model has the altered outputs: a call, `predict`, `evaluate`, the task, vectors, on every
     backend, and also models that share its layers. The weights are not changed and the model is not copied; afterwards, even after
     an error, it is exactly as before, including its compiled functions. Contexts may be nested. Functions that you compiled
-    yourself are not affected, since they have been traced already.
+    yourself are not affected, since they have been traced already. The context is that of this thread: until it ends, no other one
+    should use the model, for which Keras has one compiled function.
 
     Args:
         subject: a model with an encoder of this library in it, or a task.
@@ -87,8 +88,8 @@ class Replacement:
         chosen = ops.convert_to_tensor(self.columns)[None, None]
         tokens: Any = None
         if self.found.positions is not None or self.real is not None:
-            packed = kernels.has_sequences(here.mask)
-            tokens = kernels.positions_in_sequences(here.mask) if packed else ops.arange(ops.shape(x)[1], dtype="int32")[None]
+            packed = has_sequences(here.mask)
+            tokens = positions_in_sequences(here.mask) if packed else ops.arange(ops.shape(x)[1], dtype="int32")[None]
         if self.found.positions is not None:
             among = ops.convert_to_tensor(np.array(self.found.positions, "int32"))
             chosen = ops.logical_and(chosen, ops.any(ops.equal(tokens[..., None], among), axis=-1)[..., None])
@@ -111,8 +112,8 @@ class Replacement:
         if rows == 1:
             new, there = (ops.take(array[0], columns, axis=0) for array in (values, real))
         else:
-            if kernels.has_sequences(here.mask) or x.shape[0] not in (None, rows):
-                got = "rows of several texts" if kernels.has_sequences(here.mask) else f"{x.shape[0]} rows"
+            if has_sequences(here.mask) or x.shape[0] not in (None, rows):
+                got = "rows of several texts" if has_sequences(here.mask) else f"{x.shape[0]} rows"
                 raise ValueError(f"the values of {rows} rows were recorded, so a batch must have {rows} rows; got {got}.")
             new, there = (ops.take(array, columns[0], axis=1) for array in (values, real))
         return new, ops.logical_and(there, tokens < count)

@@ -6,13 +6,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.anatomy.heads import TRANSFORM
 from keras_bert_rebuild.data.batches import padded
-from keras_bert_rebuild.explain.encoder_walk import embed, encoder_inputs, find_encoder, longest_text, run_encoder_block
 from keras_bert_rebuild.interpret.lens_record import LogitLens
-from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import FINAL_NORM
+from keras_bert_rebuild.models.find_encoder import find_encoder
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
 # Maximum number of logits in memory at once: 64 MB in float32.
@@ -69,7 +67,7 @@ def logit_lens(
     encoding = _encoding(tokenizer, text, pair, max_len)
     ids, length = encoding.ids[0], len(encoding.ids[0])
     fixed = encoder.host.inputs[0].shape[1]
-    longest = fixed or longest_text(encoder)
+    longest = fixed or encoder.max_length
     if longest is not None and length > longest:
         raise ValueError(f"a text must have at most {longest} tokens, as the model allows; got {length}: pass max_len to cut it.")
     known = _true_ids(tokenizer, ids, None if truth is None else _encoding(tokenizer, truth, pair, max_len).ids[0])
@@ -120,19 +118,13 @@ def _states_and_head(encoder, tokenizer, encoding, width):
     missing = [name for name in names if name not in given]
     if missing:
         raise ValueError(f"the model must have only inputs that texts determine; it also has {', '.join(missing)}.")
-    inputs = encoder_inputs(encoder, given)
-    x, mask, shared = embed(encoder, inputs)
-    states = [x]
-    for number in encoder.blocks:
-        states.append(run_encoder_block(encoder, number, states[-1], mask, shared))
-    similarity = encoder.layers["MLM-Sim"]
-    of_table = BertModel(bare_if_one(encoder.embedding.inputs), similarity.input[1])
-    table = of_table(bare_if_one(list(inputs.values())), training=False)
+    start = encoder.embed(encoder.arrays(given))
+    states = [*encoder.states(start, gradients=False)]
     between = [encoder.layers[name] for name in (FINAL_NORM, *TRANSFORM) if name in encoder.layers]
 
     def head(vectors):
         features = functools.reduce(lambda x, layer: layer(x), between, vectors)
-        return ops.stop_gradient(similarity([features, table], return_logits=True))
+        return ops.stop_gradient(encoder.layers["MLM-Sim"]([features, start.table], return_logits=True))
 
     return [ops.stop_gradient(x) for x in states], head
 

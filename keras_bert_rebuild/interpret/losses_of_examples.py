@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_rebuild.explain.encoder_walk import Encoder
+from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.packed_vectors import TextVectors, can_be_packed
 from keras_bert_rebuild.tasks.group_task import GroupTask
 from keras_bert_rebuild.tasks.task import Task
@@ -43,7 +43,7 @@ class LossesOfExamples:
         ValueError: not a task, or examples without labels.
     """
 
-    def __init__(self, task: Task, encoder: Encoder, examples: Iterable[Any], batch_size: int) -> None:
+    def __init__(self, task: Task, encoder: EncoderView, examples: Iterable[Any], batch_size: int) -> None:
         if not isinstance(task, Task):
             raise ValueError(f"expected a task, as load_task returns it; got {type(task).__name__}.")
         self.task, self.encoder = task, encoder

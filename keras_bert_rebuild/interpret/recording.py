@@ -8,10 +8,10 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.explain.encoder_walk import Encoder, embed, encoder_inputs, longest_text, run_encoder_block
 from keras_bert_rebuild.explain.token_rows import rows_of_texts
 from keras_bert_rebuild.interpret.seams import changed, encoder_of
 from keras_bert_rebuild.interpret.sites import Site, found_in
+from keras_bert_rebuild.models.encoder_view import EncoderView
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ def record(subject: Any, inputs: Any, sites: Sequence[Site]) -> Recording:
         return keep
 
     with changed(subject, encoder, {place: keeping(wanted) for place, wanted in places.items()}):
-        x, mask, shared = embed(encoder, ids)
-        for run in range(1 + max((run for _, run in places), default=-1)):
-            x = run_encoder_block(encoder, encoder.blocks[run], x, mask, shared)
-    return Recording({site: kept[site] for site in sites}, ops.convert_to_numpy(mask).astype(bool), tokens)
+        start = encoder.embed(ids)
+        for _ in encoder.states(start, 1 + max((run for _, run in places), default=-1), gradients=False):
+            pass
+    return Recording({site: kept[site] for site in sites}, ops.convert_to_numpy(start.tokens).astype(bool), tokens)
 
 
 def record_means(subject: Any, inputs: Any, sites: Sequence[Site], batch_size: int = 32) -> Recording:
@@ -122,10 +122,10 @@ def record_means(subject: Any, inputs: Any, sites: Sequence[Site], batch_size: i
     return Recording({site: (total / count).astype("float32")[None, None] for site, total in totals.items()}, None)
 
 
-def _rows(subject: Any, encoder: Encoder, inputs: Any) -> tuple[dict[str, np.ndarray], Any]:
+def _rows(subject: Any, encoder: EncoderView, inputs: Any) -> tuple[dict[str, np.ndarray], Any]:
     """The inputs of the embedding by name, and the tokens if texts are given."""
     if not _is_text(inputs):
-        return encoder_inputs(encoder, inputs), None
+        return encoder.arrays(inputs), None
     tokenizer = getattr(subject, "tokenizer", None)
     if tokenizer is None:
         raise ValueError(
@@ -134,7 +134,7 @@ def _rows(subject: Any, encoder: Encoder, inputs: Any) -> tuple[dict[str, np.nda
     pairs = None if isinstance(inputs[0], str) else [second for _, second in inputs]
     texts = inputs if pairs is None else [first for first, _ in inputs]
     length = encoder.host.inputs[0].shape[1]
-    rows = rows_of_texts(tokenizer, texts, pairs, None, length, length or longest_text(encoder))
+    rows = rows_of_texts(tokenizer, texts, pairs, None, length, length or encoder.max_length)
     known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
     return {tensor.name: known[tensor.name] for tensor in encoder.embedding.inputs}, rows.tokens
 

@@ -1,7 +1,7 @@
-"""Hooks to read and change values inside a live model. They leave no trace, and cost nothing when they are not used.
+"""Rules to read and change values inside a live model. They leave no trace, and cost nothing when they are not used.
 
-The layers of an encoder have one attribute for them, `edit`. No weight, row of the graph or path changes. Functions compiled before
-are kept and used again afterwards; under changes, backends compile separate ones (`models/compiled_functions.py`).
+No weight, row of the graph or path changes. Functions compiled before are kept and used again afterwards; under rules, backends
+compile separate ones (`models/compiled_functions.py`).
 """
 
 import contextlib
@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
+from keras import ops
 
-from keras_bert_rebuild.explain.encoder_walk import Encoder, find_encoder, models_in
 from keras_bert_rebuild.interpret.sites import HEADS, OUTPUT, UNITS
-from keras_bert_rebuild.kernels.interventions import intervening
-from keras_bert_rebuild.models.compiled_functions import follow_interventions
-from keras_bert_rebuild.models.encoder_blocks import block_of
+from keras_bert_rebuild.layers import Add, FeedForward, LayerNormalization, MultiHeadSelfAttention, RMSNormalization, TokenEmbedding
+from keras_bert_rebuild.layers.seam import executing
+from keras_bert_rebuild.models.compiled_functions import follow_execution
+from keras_bert_rebuild.models.encoder_view import EncoderView
+from keras_bert_rebuild.models.find_encoder import find_encoder, models_in
 
 
 class Pass(threading.local):
@@ -35,7 +37,7 @@ class Pass(threading.local):
 Change = Callable[[Any, Pass], Any]
 
 
-def encoder_of(subject: Any) -> Encoder:
+def encoder_of(subject: Any) -> EncoderView:
     """The encoder of a model, or of the model of a task.
 
     Args:
@@ -51,8 +53,8 @@ def encoder_of(subject: Any) -> Encoder:
 
 
 @contextlib.contextmanager
-def changed(subject: Any, encoder: Encoder, changes: Mapping[tuple[str, int], Change]) -> Iterator[None]:
-    """Change values inside a live model, for every use of it and of models that share its layers, in every thread.
+def changed(subject: Any, encoder: EncoderView, changes: Mapping[tuple[str, int], Change]) -> Iterator[None]:
+    """Change values inside a live model, for every use of it and of models that share its layers, in this thread.
 
     Args:
         subject: the model or task.
@@ -64,82 +66,66 @@ def changed(subject: Any, encoder: Encoder, changes: Mapping[tuple[str, int], Ch
     models = [part for model in known if isinstance(model, keras.Model) for part in models_in(model)]
     with contextlib.ExitStack() as stack:
         stack.callback(_follow, models)
-        stack.enter_context(intervening())
+        stack.enter_context(executing(*_rules(encoder, changes, here)))
         _follow(models)
-        _install(stack, encoder, changes, here)
         yield
 
 
 def _follow(models):
     for model in models:
-        follow_interventions(model)
+        follow_execution(model)
 
 
-def _install(stack, encoder, changes, here):
-    """Install the changes in the layers of the changed blocks, and push functions that undo them on the stack."""
-    numbers = {encoder.blocks[run] for _, run in changes}
-    of_runs = {n: [run for run, number in enumerate(encoder.blocks) if number == n] for n in numbers}
-
-    def begin(values, _):
-        here.run = -1
-        return values
-
-    stack.enter_context(_edited(encoder.layers["Embedding-Token"], begin))
+def _rules(encoder, changes, here):
+    """The rules that make the changes: of each seam one, which finds its change by the layer."""
+    numbers = {encoder.numbers[run] for _, run in changes}
+    of_runs = {n: [run for run, number in enumerate(encoder.numbers) if number == n] for n in numbers}
+    attentions, units, sums, ends = {}, {}, {}, {}
     for number in numbers:
-        block, runs = block_of(encoder.layers, number, encoder.order), of_runs[number]
+        runs = of_runs[number]
+        block = encoder.blocks[runs[0]]
         attention, feed_forward = block.halves[0], block.halves[1]
-        stack.enter_context(_edited(attention.sub_layer, _at_heads(changes, here, runs)))
+        attentions[id(attention.sub_layer)] = runs
         if any((UNITS, run) in changes for run in runs):
-            stack.enter_context(_edited(feed_forward.sub_layer, _at(UNITS, changes, here)))
+            units[id(feed_forward.sub_layer)] = _at(UNITS, changes, here)
         if any((OUTPUT, run) in changes for run in runs):
-            stack.enter_context(_edited(attention.add, _noting_input(here)))
-            stack.enter_context(_edited(_last_layer(block), _at(OUTPUT, changes, here)))
+            sums[id(attention.add)] = None
+            ends[id(block.last)] = _at(OUTPUT, changes, here)
+    first, at_heads = encoder.layers["Embedding-Token"], _at(HEADS, changes, here)
 
+    def look_up(plain, layer, *arguments):
+        if layer is first:
+            here.run = -1
+        return plain(layer, *arguments)
 
-def _last_layer(block):
-    """The last layer of a block."""
-    if block.convolution is not None:
-        return block.convolution.norm
-    return block.halves[-1].add if block.order == "pre" else block.halves[-1].norm
+    def attend(plain, layer, query, key, value, mask=None, training=None, *shared):
+        heads = plain(layer, query, key, value, mask, training, *shared)
+        if id(layer) not in attentions:
+            return heads
+        # A block with its own weights has one run; for a shared block it is the next run, or the first of a new pass.
+        runs = attentions[id(layer)]
+        here.run = next((run for run in runs if run > here.run), runs[0])
+        here.mask = mask
+        batch, length, count, width = ops.shape(heads)
+        return ops.reshape(at_heads(ops.reshape(heads, (batch, length, count * width))), (batch, length, count, width))
+
+    def inner(plain, layer, *arguments):
+        outputs = plain(layer, *arguments)
+        return units[id(layer)](outputs) if id(layer) in units else outputs
+
+    def call(plain, layer, inputs, *arguments, **options):
+        if id(layer) in sums:
+            here.entered = inputs[0]  # the first half adds its result to the input of the block
+        outputs = plain(layer, inputs, *arguments, **options)
+        return ends[id(layer)](outputs) if id(layer) in ends else outputs
+
+    ending = [(kind.call, call) for kind in (Add, LayerNormalization, RMSNormalization)] if ends else []
+    return [(TokenEmbedding.look_up, look_up), (MultiHeadSelfAttention.attend, attend), (FeedForward.inner, inner), *ending]
 
 
 def _at(kind, changes, here):
-    def edit(values, _):
+    def edit(values):
         change = changes.get((kind, here.run))
         return values if change is None else change(values, here)
 
     return edit
-
-
-def _at_heads(changes, here, runs):
-    at_heads = _at(HEADS, changes, here)
-
-    def edit(values, mask):
-        # A block with its own weights has one run; for a shared block it is the next run, or the first of a new pass.
-        here.run = next((run for run in runs if run > here.run), runs[0])
-        here.mask = mask
-        return at_heads(values, mask)
-
-    return edit
-
-
-def _noting_input(here):
-    def edit(values, summands):
-        here.entered = summands[0]  # the first half adds its result to the input of the block
-        return values
-
-    return edit
-
-
-@contextlib.contextmanager
-def _edited(layer, edit):
-    """Let a layer change its values, after any changes that it makes already."""
-    before = layer.edit
-    layer.edit = edit if before is None else lambda values, beside: edit(before(values, beside), beside)
-    try:
-        yield
-    finally:
-        if before is None:
-            del layer.edit
-        else:
-            layer.edit = before

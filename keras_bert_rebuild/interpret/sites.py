@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder, heads_present
+from keras_bert_rebuild.models.encoder_view import EncoderView
 
 # The values that a site is a part of: the inputs of the output projections of attention and of the feed-forward network, and the
 # output of a block.
@@ -101,7 +101,7 @@ class Found(NamedTuple):
     """See `Head`."""
 
 
-def found_in(encoder: Encoder, site: Site) -> Found:
+def found_in(encoder: EncoderView, site: Site) -> Found:
     """The location of a site in a model.
 
     Args:
@@ -119,21 +119,20 @@ def found_in(encoder: Encoder, site: Site) -> Found:
     run = site.block % runs
     positions = getattr(site, "positions", None)
     if isinstance(site, Head):
-        layer, heads = encoder.layers[ATTENTION.format(encoder.blocks[run])], list(heads_present(encoder)[run])
+        layer, heads = encoder.blocks[run].attention, list(encoder.heads[run])
         if site.head not in heads:
             raise ValueError(f"head must be one of {_listed(heads)}, the heads of block {run}; got {site.head}.")
         width = layer.head_size
         first = heads.index(site.head) * width
         return Found(HEADS, run, np.arange(first, first + width), layer.head_num * width, positions)
     if isinstance(site, Neuron):
-        units = encoder.layers[f"Encoder-{encoder.blocks[run]}-FeedForward"].units
+        units = encoder.blocks[run].halves[1].sub_layer.units
         chosen = numbers_of(site.units)
         wrong = [unit for unit in chosen if not 0 <= unit < units]
         if wrong or not chosen:
             raise ValueError(f"units must be numbers from 0 to {units - 1}, those of block {run}; got {wrong or 'none'}.")
         return Found(UNITS, run, np.array(chosen), units, positions)
-    width = encoder.embedding.outputs[0].shape[-1]
-    return Found(OUTPUT, run, np.arange(width), width, positions)
+    return Found(OUTPUT, run, np.arange(encoder.width), encoder.width, positions)
 
 
 def _listed(numbers: list[int]) -> str:

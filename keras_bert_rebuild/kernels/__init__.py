@@ -1,65 +1,52 @@
-"""One interface to backend kernels: operations that layers and optimizers call by name."""
+"""Code of the backends: kernels of the seams in the layers, and of the operations in `operations.py`.
 
+The kernels of the running backend are attached when the package is imported.
+"""
+
+import importlib
+
+import keras
+
+from keras_bert_rebuild.kernels.kernel import check_switched_off
 from keras_bert_rebuild.kernels.operations import (
-    activated_dense,
-    add_bias,
-    attention,
-    attention_of_inputs,
+    Unclipped,
+    adam_step,
+    adam_steps,
     bounded_scan,
-    dense,
-    dropout,
-    gelu,
-    in_one_kernel,
-    layer_normalization,
+    handed_over,
     mean_over_replicas,
-    of_tokens,
     replica_count,
-    similarities,
     sum_over_replicas,
-    tokens_alone,
-    windowed_attention,
-)
-from keras_bert_rebuild.kernels.optimizer_operations import Unclipped, adam_step, adam_steps, unclipped
-from keras_bert_rebuild.kernels.real_tokens import padding_is_unread, padding_mask, with_padding, without_padding
-from keras_bert_rebuild.kernels.sequences import (
-    begins_of_sequences,
-    both_masks,
-    has_sequences,
-    positions_in_sequences,
-    slots_with_sequences,
-    visible_pairs,
+    unclipped,
+    unwritten,
 )
 
 __all__ = [
     "Unclipped",
-    "activated_dense",
     "adam_step",
     "adam_steps",
-    "add_bias",
-    "attention",
-    "attention_of_inputs",
-    "begins_of_sequences",
-    "both_masks",
     "bounded_scan",
-    "dense",
-    "dropout",
-    "gelu",
-    "has_sequences",
-    "in_one_kernel",
-    "layer_normalization",
+    "handed_over",
     "mean_over_replicas",
-    "of_tokens",
-    "padding_is_unread",
-    "padding_mask",
-    "positions_in_sequences",
     "replica_count",
-    "similarities",
-    "slots_with_sequences",
     "sum_over_replicas",
-    "tokens_alone",
     "unclipped",
-    "visible_pairs",
-    "windowed_attention",
-    "with_padding",
-    "without_padding",
+    "unwritten",
 ]
+
+# The modules with kernels of each backend, in the order in which their kernels of one seam are asked.
+MODULES = {
+    "tensorflow": (
+        *("bands", "real_tokens", "tensorflow_kernels", "tensorflow_norm", "tensorflow_dropout"),
+        *("tensorflow_adam", "tensorflow_replicas", "fused_attention"),
+    ),
+    "jax": (
+        *("bands", "jax_attention", "jax_dropout", "jax_products", "jax_dense"),
+        *("jax_trials", "jax_clipping", "jax_kernels", "fused_attention"),
+    ),
+    "torch": ("bands", "real_tokens", "torch_kernels", "torch_adam", "fused_attention"),
+}
+
+for _module in MODULES.get(keras.config.backend(), ()):
+    importlib.import_module(f"keras_bert_rebuild.kernels.{_module}")
+check_switched_off(MODULES)

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.interventions import running_interventions
+from keras_bert_rebuild.layers.seam import execution
 
 # Backends with asynchronous dispatch, and their modules: `begin` returns outputs still being computed, `put` starts a copy.
 MODULES = {"jax": "keras_bert_rebuild.kernels.jax_asynchronous", "torch": "keras_bert_rebuild.kernels.torch_asynchronous"}
@@ -67,7 +67,7 @@ def train_compiled_ahead(model: Any, batches: Sequence[Any]) -> None:
         model: a Keras model that `compiles_ahead`, with a new `train_function`, and with variables for all of its state.
         batches: batches as `fit` gets them, each of another shape.
     """
-    if batches and not running_interventions():
+    if batches and not execution().rules:
         model.train_function = importlib.import_module(MODULES["jax"]).train_after_compiling(model, batches)
 
 

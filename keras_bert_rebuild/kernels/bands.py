@@ -1,11 +1,15 @@
-"""Windowed attention in bands, with memory and operations proportional to length × window."""
+"""Attention within a window, in bands."""
 
 from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_bert_rebuild.kernels.operations import attention_of_pairs
-from keras_bert_rebuild.kernels.sequences import has_sequences
+from keras_bert_rebuild.kernels.kernel import BACKENDS, kernel
+from keras_bert_rebuild.layers.masks import has_sequences
+from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
+
+# Texts of at most this many windows are compared as a whole.
+WINDOWS = 8
 
 
 class Blocks(NamedTuple):
@@ -21,45 +25,63 @@ class Blocks(NamedTuple):
     """Blocks."""
 
 
-def attend_in_bands(
-    query: Any, key: Any, value: Any, mask: Any, window: int, causal: bool = False, dropout: float = 0.0, seeds: Any = None
-) -> Any:
-    """`windowed_attention` by blocks of queries, each with the keys of its own block and of both adjacent blocks.
+def attends_within_window(layer, query, key, value, mask=None, training=None, *shared):
+    """Attention within a window and with a mask, with no terms besides queries · keys."""
+    return layer.window is not None and mask is not None and not shared
+
+
+def is_in_bands(length, window):
+    """Whether bands compare fewer pairs than full attention: in texts of more than `WINDOWS` windows, or of any length."""
+    return length is None or length > WINDOWS * window
+
+
+@kernel(MultiHeadSelfAttention.attend, *BACKENDS, when=attends_within_window)
+def attend_in_bands(rest, layer, query, key, value, mask, training=None):
+    """Windowed attention that compares a query with the keys of three windows, not with all: memory grows with length × window.
 
         queries of block i        keys of blocks i − 1, i, i + 1        blocks of `window` tokens, the last one padded
 
-    `attention` sees each block as an example, so fused kernels and dropout work as without a window. On average three times as many
-    keys are compared as a query may attend to; the mask hides the others.
+    `rest` sees each block as an example, so fused kernels and dropout work as without a window; so they do for short texts and
+    masks of pairs, which are compared as a whole. A query without visible keys gives zeros, for which backends differ.
 
-    Args and returns: see `windowed_attention`.
+    Measured: Attention within a window
 
     Reference: Beltagy et al., 2020, section 3.1, "sliding chunks" (https://arxiv.org/abs/2004.05150).
     """
+    if len(mask.shape) == 4 or not is_in_bands(query.shape[1], layer.window):
+        return _of_pairs(rest, layer, query, key, value, layer.visible(mask, query), training)
     batch, length, heads, width = ops.shape(query)
     # A graph for any length also runs short texts, as a single block of their length.
-    size = max(window, 1) if isinstance(length, int) else ops.minimum(max(window, 1), length)
-    count = (length + size - 1) // size
-    cut = Blocks(max(window, 1), size, count)
-    queries = ops.reshape(_rows(query, cut), (batch * count, size, heads, width))
-    keys, values = (ops.reshape(_bands(x, cut), (batch * count, 3 * size, heads, width)) for x in (key, value))
+    most = max(layer.window, 1)
+    size = most if isinstance(length, int) else ops.minimum(most, length)
+    cut = Blocks(most, size, (length + size - 1) // size)
+    queries = ops.reshape(_rows(query, cut), (batch * cut.count, size, heads, width))
+    keys, values = (ops.reshape(_bands(x, cut), (batch * cut.count, 3 * size, heads, width)) for x in (key, value))
     ahead = ops.arange(3 * size)[None, :] - size - ops.arange(size)[:, None]  # key − query
-    visible = ops.abs(ahead) <= window
-    if causal:
-        visible = ops.logical_and(visible, ahead <= 0)
-    if len(mask.shape) == 4 and mask.shape[2] == 1:
-        mask = mask[:, 0, 0]
+    near = ops.abs(ahead) <= layer.window
+    if layer.history_only:
+        near = ops.logical_and(near, ahead <= 0)
+    pairs = ops.logical_and(_seen(mask, cut, batch), near)
+    attended = _of_pairs(rest, layer, queries, keys, values, pairs, training)
+    return ops.reshape(attended, (batch, cut.count * size, heads, width))[:, :length]
+
+
+def _of_pairs(rest, layer, query, key, value, pairs, training):
+    """Attention by a mask of pairs that gives zeros for queries without visible keys."""
+    attended = rest(layer, query, key, value, pairs, training)
+    return ops.where(ops.any(pairs, axis=-1)[:, 0, :, None, None], attended, ops.zeros_like(attended))
+
+
+def _seen(mask, cut, batch):
+    """Which keys of its band a query may attend to by the mask, bool `(batch · blocks, 1, size or 1, 3 · size)`."""
+    shape = batch * cut.count, 1
     if has_sequences(mask):
         own, others = (
-            ops.reshape(_rows(mask, cut), (batch * count, 1, size, 1)),
-            ops.reshape(_bands(mask, cut), (batch * count, 1, 1, 3 * size)),
+            ops.reshape(_rows(mask, cut), (*shape, cut.size, 1)),
+            ops.reshape(_bands(mask, cut), (*shape, 1, 3 * cut.size)),
         )
-        seen = ops.logical_and(own == others, others > 0)
-    elif len(mask.shape) == 2:
-        seen = ops.reshape(_bands(ops.cast(mask, "int8"), cut), (batch * count, 1, 1, 3 * size))
-    else:
-        seen = ops.reshape(_bands_of_pairs(ops.cast(mask[:, 0], "int8"), cut), (batch * count, 1, size, 3 * size))
-    attended = attention_of_pairs(queries, keys, values, ops.logical_and(ops.cast(seen, "bool"), visible), dropout, seeds)
-    return ops.reshape(attended, (batch, count * size, heads, width))[:, :length]
+        return ops.logical_and(own == others, others > 0)
+    return ops.cast(ops.reshape(_bands(ops.cast(mask, "int8"), cut), (*shape, 1, 3 * cut.size)), "bool")
 
 
 def _padded(x, before, after):
@@ -79,13 +101,3 @@ def _bands(x, cut):
     batch, _, *features = ops.shape(x)
     blocks = ops.reshape(x, (batch, cut.count + 2, cut.size, *features))
     return ops.concatenate([blocks[:, :-2], blocks[:, 1:-1], blocks[:, 2:]], axis=2)
-
-
-def _bands_of_pairs(mask, cut):
-    """The columns of each query's band of a mask `(batch, queries, keys)`: `(batch, count · size, 3 · size)`."""
-    batch, length, _ = ops.shape(mask)
-    rows = cut.count * cut.size
-    columns = ops.arange(rows)[:, None] // cut.size * cut.size + ops.arange(3 * cut.size)[None, :] - cut.size
-    inside = ops.logical_and(columns >= 0, columns < length)
-    columns = ops.broadcast_to(ops.clip(columns, 0, length - 1), (batch, rows, 3 * cut.size))
-    return ops.take_along_axis(_rows(mask, cut), columns, axis=2) * ops.cast(inside, "int8")

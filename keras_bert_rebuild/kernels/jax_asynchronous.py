@@ -8,9 +8,9 @@ import jax
 import keras
 import numpy as np
 
-from keras_bert_rebuild.kernels.interventions import running_interventions
+from keras_bert_rebuild.layers.seam import execution
 
-# Compiled functions per model, by the active interventions when they were compiled; each has a program per shape.
+# Compiled functions per model, by the execution under which they were compiled; each has a program per shape.
 _PROGRAMS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 # Programs that threads compile or have compiled, per function, by the shapes of a batch.
@@ -92,11 +92,11 @@ def _shapes(inputs):
 
 
 def _program(model):
-    """The compiled function of a model under the active interventions."""
-    now = running_interventions()
+    """The compiled function of a model under the current execution."""
+    now = execution()
     programs = _PROGRAMS.setdefault(model, {})
     if now not in programs:
-        for ended in [key for key in programs if not key <= now]:
+        for ended in [key for key in programs if not now.follows(key)]:
             del programs[ended]
         programs[now] = _answer(weakref.ref(model))
     return programs[now]

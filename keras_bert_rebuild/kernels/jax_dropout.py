@@ -12,9 +12,12 @@ import jax.numpy as jnp
 import keras
 from jax import lax
 
+from keras_bert_rebuild.kernels.conditions import drops_some
 from keras_bert_rebuild.kernels.jax_products import product
+from keras_bert_rebuild.kernels.kernel import kernel
 from keras_bert_rebuild.kernels.row_hash import MIXING, gain_of, threshold
-from keras_bert_rebuild.kernels.sequences import visible_pairs
+from keras_bert_rebuild.layers.keras_layers import Dropout
+from keras_bert_rebuild.layers.masks import visible_pairs
 
 
 def row_words(shape, seed):
@@ -48,6 +51,15 @@ def kept_at(words, columns, rate):
     for shift, factor in MIXING:
         bits = (bits ^ (bits >> shift)) * jnp.uint32(factor)
     return bits >= jnp.uint32(threshold(rate))
+
+
+@kernel(Dropout.drop, "jax", when=drops_some)
+def drop_by_row_words(rest, layer, x):
+    """Threefry takes a hundred operations per number, a hash of two words per row eight; it is recomputed, not saved.
+
+    Measured: Dropout on JAX
+    """
+    return drop(x, layer.rate, layer.seed_generator, layer.noise_shape)
 
 
 def drop(x, rate, seed, noise_shape=None):
@@ -86,7 +98,7 @@ def _where_kept(x, keep, gain):
     return jnp.where(keep, x.astype(jnp.promote_types(x.dtype, "float32")) * gain, 0)
 
 
-def attention_with_dropout(query, key, value, mask, causal, rate, seed):
+def attention_with_dropout(query, key, value, mask, rate, seed):
     """softmax(Q Kᵀ / √K) V with a fraction of the probabilities dropped, the softmax in float32.
 
     Queries, keys, values, outputs and two numbers per query are saved for the backward pass; scores, probabilities and bits are
@@ -94,7 +106,7 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed):
 
     Args:
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
-        mask, causal: see `operations.attention`.
+        mask: see `MultiHeadSelfAttention.visible`.
         rate: dropout rate, in (0, 1).
         seed: the `keras.random.SeedGenerator` to draw from, or two integers.
 
@@ -103,7 +115,7 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed):
     """
     batch, length, heads, _ = query.shape
     words = row_words((batch, heads, length, key.shape[1]), seed)
-    mask = jnp.asarray(visible_pairs(jnp.asarray(mask), causal), "bool")
+    mask = jnp.asarray(visible_pairs(jnp.asarray(mask)), "bool")
     # Heads before tokens, the layout of matrix products, so that saved values need no transpose in the backward pass.
     query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
     return jnp.swapaxes(attend_with_dropout(query, key, value, mask, words, rate), 1, 2)
@@ -111,7 +123,7 @@ def attention_with_dropout(query, key, value, mask, causal, rate, seed):
 
 def attend(query, key, value, mask):
     """`attention_with_dropout` at a rate of 0, for which XLA leaves out the random bits."""
-    return attention_with_dropout(query, key, value, mask, False, 0.0, (0, 0))
+    return attention_with_dropout(query, key, value, mask, 0.0, (0, 0))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))

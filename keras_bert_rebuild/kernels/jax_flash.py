@@ -28,13 +28,12 @@ from keras_bert_rebuild.kernels.jax_flash_blocks import (
 from keras_bert_rebuild.kernels.jax_flash_kernels import Settings, forward_kernel, key_kernel, query_kernel
 
 
-def attention_with_dropout(query, key, value, mask, causal, rate, seed, blocks=None, interpret=False):
+def attention_with_dropout(query, key, value, mask, rate, seed, blocks=None, interpret=False):
     """softmax(Q Kᵀ / √K) V with dropout of the probabilities and a softmax in float32; scores are never stored in memory.
 
     Args:
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries unless `mask` numbers sequences.
         mask: bool `(batch, keys)`, False at padding; or the sequence number of each token, int32 `(batch, length)`.
-        causal: False; the kernel has no causal form.
         rate: the dropout rate, in (0, 1).
         seed: the `keras.random.SeedGenerator` to draw from, or two integers.
         blocks: block sizes; None for `blocks_for`.

@@ -10,7 +10,7 @@ from jax.experimental.pallas import triton
 
 from keras_bert_rebuild.kernels.jax_flash_kernels import Blocks
 from keras_bert_rebuild.kernels.row_hash import gain_of
-from keras_bert_rebuild.kernels.sequences import has_sequences
+from keras_bert_rebuild.layers.masks import has_sequences
 
 # The smallest side of a matrix that the tensor cores multiply.
 LEAST = 16

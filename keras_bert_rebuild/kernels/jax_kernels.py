@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from keras_bert_rebuild.kernels import operations
 from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_on_cuda
-from keras_bert_rebuild.kernels.sequences import visible_pairs
+from keras_bert_rebuild.kernels.kernel import kernel
 from keras_bert_rebuild.kernels.traits import ALIGNMENT, aligned_array
+from keras_bert_rebuild.layers.masks import visible_pairs
 
 DTYPES = ("bfloat16", "float16")
 
@@ -29,7 +31,7 @@ def attend_by_pairs(query, key, value, mask, implementation="cudnn"):
 
     Args:
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
-        mask: see `operations.attention`.
+        mask: see `MultiHeadSelfAttention.visible`.
         implementation: see `jax.nn.dot_product_attention`.
 
     Returns:
@@ -62,15 +64,22 @@ def attend_by_key_lengths(query, key, value, mask, implementation="cudnn"):
     return jax.nn.dot_product_attention(query, key, value, key_value_seq_lengths=lengths, implementation=implementation)
 
 
-def unwritten(shape, dtype):
-    """An array over memory that NumPy has allocated but not written."""
+@kernel(operations.unwritten, "jax")
+def unwritten(rest, shape, dtype):
+    """Zeros would take the memory of a variable until it is filled: this memory NumPy has allocated, but not written.
+
+    Measured: Loading
+    """
     return jax.device_put(aligned_array(shape, jnp.dtype(dtype)), may_alias=True)
 
 
-def handed_over(array):
-    """The array as a JAX array, copied only if necessary.
+@kernel(operations.handed_over, "jax")
+def handed_over(rest, array):
+    """The array as a JAX array, copied only if necessary: JAX would copy later, in threads that do not release their memory.
 
-    JAX would copy later, in threads whose allocators do not release memory: up to 0.4 times the size of the model.
+    That is up to 0.4 times the size of the model.
+
+    Measured: Loading
     """
     if not array.flags.c_contiguous or array.ctypes.data % ALIGNMENT:
         array, given = aligned_array(array.shape, array.dtype), array

@@ -17,8 +17,11 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.kernels import jax_dropout
+from keras_bert_rebuild.kernels.conditions import norm_axis, normalizes_in_training
 from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_compiling_only, is_on_cuda, is_split_by_batch
-from keras_bert_rebuild.kernels.sequences import visible_pairs
+from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.layers.keras_layers import LayerNormalization
+from keras_bert_rebuild.layers.masks import visible_pairs
 
 DTYPES = ("bfloat16", "float16", "float32")
 WIDTHS = range(16, 129)
@@ -52,6 +55,21 @@ def has_norm(x, axis):
     last = axis in (-1, (-1,), len(x.shape) - 1, (len(x.shape) - 1,))
     takes = dtype in DTYPES and last and width <= WIDEST and width & -width >= LEAST_PART and math.prod(x.shape[:-1]) > 0
     return takes and is_on_cuda(AMPERE) and is_split_by_batch() and norm_is_right(dtype, width)
+
+
+def _normalizes_in_one_pass(layer, x, training=None):
+    return normalizes_in_training(layer, x, training) and has_norm(x, norm_axis(layer))
+
+
+@kernel(LayerNormalization.call, "jax", when=_normalizes_in_one_pass)
+def normalize(rest, layer, x, training=None):
+    """XLA reads the inputs three times forward, and once for each of three gradients.
+
+    Measured: Where a step on a GPU spends its time
+    """
+    normalized = importlib.import_module("keras_bert_rebuild.kernels.jax_norm").normalize
+    outputs = normalized(x, layer.gamma.value, layer.beta.value, norm_axis(layer), layer.epsilon)
+    return ops.cast(outputs, layer.compute_dtype)
 
 
 @functools.cache
@@ -109,13 +127,13 @@ def _attention(by_kernel, dtype, width, drops):
         return _both_passes(functools.partial(_plain_attention, drops), *tensors)
     flash = importlib.import_module("keras_bert_rebuild.kernels.jax_flash")
     if drops:
-        return _both_passes(lambda *tensors: flash.attention_with_dropout(*tensors, MASK, False, RATE, SEED), *tensors)
+        return _both_passes(lambda *tensors: flash.attention_with_dropout(*tensors, MASK, RATE, SEED), *tensors)
     return _both_passes(lambda *tensors: flash.attend_by_sequences(*tensors, MASK), *tensors)
 
 
 def _plain_attention(drops, *tensors):
     if drops:
-        return jax_dropout.attention_with_dropout(*tensors, MASK, False, RATE, SEED)
+        return jax_dropout.attention_with_dropout(*tensors, MASK, RATE, SEED)
     return ops.dot_product_attention(*tensors, mask=visible_pairs(MASK))
 
 

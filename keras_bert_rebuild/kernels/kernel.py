@@ -1,26 +1,76 @@
-"""What is said of a kernel: what it computes, where it runs, why, and where its gain was measured."""
+"""Kernels: functions that compute a seam of the layers, or an operation, in the way that is best for a backend.
 
-import dataclasses
-from collections.abc import Callable
+A kernel is decorated with what it replaces, on which backends, and under what condition. It has the arguments of the seam after a
+first one: what it replaces, for cases that it passes on. Its docstring says why it exists and, in a line `Measured: ...`, where the
+gain was measured: a heading of benchmarks/RESULTS.md, or a test.
 
-from keras_bert_rebuild.kernels.conditions import always
+Kernels of the same seam are asked in the order of their definition; the first whose condition holds runs, else the plain form.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+
+from keras_bert_rebuild.layers.seam import Kernel, attach
+
+# Environment variable that lists kernels to leave out, read when the package is imported.
+WITHOUT = "KERAS_BERT_WITHOUT_KERNELS"
+
+BACKENDS = ("tensorflow", "jax", "torch")
+
+# The kernels of the running backend by name, `module.function` in this folder, with the seams that they compute.
+KERNELS: dict[str, list[Callable[..., Any]]] = {}
 
 
-@dataclasses.dataclass(frozen=True)
-class Kernel:
-    """A function of one backend that replaces the plain form of an operation, which is written in `keras.ops`."""
+def kernel(
+    replaced: Callable[..., Any],
+    *backends: str,
+    when: Callable[..., bool] | None = None,
+    passes: tuple[Callable[..., Any], ...] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that makes a function a kernel.
 
-    operation: str
-    """What it computes: the name of the function that layers, optimizers and loaders call (see `operations.py`)."""
-    backend: str
-    """Its name in Keras."""
-    function: str
-    """`module.name` in this folder. The module is imported when the kernel first runs."""
-    reason: str
-    """Why the plain form is not enough."""
-    figure: str
-    """Where the gain was measured: a heading of benchmarks/RESULTS.md, a page, or a test that shows it."""
-    condition: str = "always"
-    """The condition in words."""
-    applies: Callable[..., bool] = always
-    """Whether the kernel supports the arguments. The first kernel in the table that does is used."""
+    Args:
+        replaced: the seam that it computes.
+        *backends: the backends on which it runs.
+        when: a function of the arguments of the seam: whether it runs for them; None for always.
+        passes: other seams that it computes itself: not under a rule for one of them, nor in a class that overrides one.
+    """
+
+    def decorated(function):
+        if keras.config.backend() in backends:
+            name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+            KERNELS.setdefault(name, []).append(replaced)
+            if name not in switched_off():
+                attach(replaced, Kernel(function, always if when is None else when, passes))
+        return function
+
+    return decorated
+
+
+def always(*args: Any, **kwargs: Any) -> bool:
+    """No condition."""
+    return True
+
+
+def switched_off() -> frozenset[str]:
+    """The kernels that `KERAS_BERT_WITHOUT_KERNELS` lists."""
+    return frozenset(name.strip() for name in os.environ.get(WITHOUT, "").split(",") if name.strip())
+
+
+def check_switched_off(modules: Mapping[str, Sequence[str]]) -> None:
+    """Refuse names that no kernel has.
+
+    Args:
+        modules: the modules with kernels of each backend.
+
+    Raises:
+        ValueError: a name is neither that of a kernel of this backend, nor in a module of others only.
+    """
+    others = {module for names in modules.values() for module in names}.difference(modules.get(keras.config.backend(), ()))
+    wrong = sorted(name for name in switched_off() - KERNELS.keys() if name.rpartition(".")[0] not in others)
+    if wrong:
+        names = ", ".join(sorted(KERNELS))
+        raise ValueError(f"{WITHOUT} must have names of kernels, separated by commas, out of {names}; got {', '.join(wrong)}.")

@@ -1,39 +1,29 @@
 """Training steps whose losses do not depend on padding: computed for the other tokens only, except for attention itself.
 
 On a processor the dense layers of a block are most of a step, and a fifth to two fifths of a batch of texts may be padding. Blocks
-run on `RealTokens`, rows without padding, from which only attention goes back to the layout of the batch. `of_real_tokens` is for
-models whose blocks cannot: there the feed-forward network alone leaves padding out.
+run on `RealTokens`, rows without padding, from which only attention goes back to the layout of the batch. In models whose blocks
+cannot, the feed-forward network alone leaves padding out.
 """
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
+from keras_bert_rebuild.kernels.conditions import activates_in_training
 from keras_bert_rebuild.kernels.gradients import with_gradient
+from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.layers.feed_forward import FeedForward
+from keras_bert_rebuild.layers.masks import has_sequences
+from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_bert_rebuild.layers.seam import seam
 
 # A step has at most this many numbers of rows for a shape of its batch, since TensorFlow compiles some kernels for each.
 SIZES = 16
 
-# A step that is being traced or run by this thread.
-_THREAD = threading.local()
-
-
-@contextlib.contextmanager
-def padding_is_unread() -> Iterator[None]:
-    """A context in which nothing may depend on what layers return at padding."""
-    outer, _THREAD.unread = is_padding_unread(), True
-    try:
-        yield
-    finally:
-        _THREAD.unread = outer
-
-
-def is_padding_unread() -> bool:
-    """Whether this thread is in such a context."""
-    return getattr(_THREAD, "unread", False)
+# Tokens with fewer numbers cost too little for the time that TensorFlow takes to compile another number of rows.
+WIDE = 512
 
 
 class RealTokens:
@@ -68,6 +58,31 @@ class RealTokens:
         width, shape = rows.shape[-1], ops.shape(self.mask)
         return ops.reshape(self._unless_full(_put, ops.reshape(rows, (-1, width))), (*shape, width))
 
+    @functools.cached_property
+    def rules(self) -> tuple[tuple[Callable[..., Any], Callable[..., Any]], ...]:
+        """With these rules layers compute rows: only attention between tokens goes back to the layout of the batch."""
+        return (
+            (MultiHeadSelfAttention.project, self._project),
+            (MultiHeadSelfAttention.attend, self._attend),
+            (MultiHeadSelfAttention.merge, self._merge),
+        )
+
+    def _project(self, plain, layer, rows, mask=None, positions=None):
+        columns = ops.cast(self._places % ops.shape(self.mask)[1], "int32")[None] if layer.rotary_theta is not None else None
+        return tuple(self._by_heads(self.padded, heads) for heads in plain(layer, rows, None, columns))
+
+    def _attend(self, plain, layer, query, key, value, mask=None, training=None, *shared):
+        return plain(layer, query, key, value, self.mask, training, *shared)
+
+    def _merge(self, plain, layer, heads):
+        return plain(layer, self._by_heads(self.rows, heads))
+
+    def _by_heads(self, move, heads):
+        """Move `(batch, length, heads, head width)` from one layout to the other."""
+        count, width = heads.shape[-2:]
+        moved = move(ops.reshape(heads, (*ops.shape(heads)[:2], count * width)))
+        return ops.reshape(moved, (*ops.shape(moved)[:2], count, width))
+
     def _unless_full(self, function, rows):
         layout = self._places, self._rows, self._has_row
         return ops.cond(self._is_full, lambda: rows, lambda: with_gradient(function, (rows,), layout))
@@ -83,50 +98,38 @@ def _put(x, places, rows, has_row):
     return ops.take(x, rows, axis=0), lambda upstream: ops.take(upstream, places, axis=0)
 
 
-def of_real_tokens(function: Callable[[Any], Any], x: Any, mask: Any) -> Any:
-    """`function(x)` at tokens; at padding that of padding or of another token.
+@seam
+def tokens_alone(width: int, mask: Any) -> RealTokens | None:
+    """Where the tokens of a batch are, for a step that reads nothing at padding; None if it computes padding, too.
 
     Args:
-        function: a function of `(1, rows, width)`, of each row by itself, with results of the same shape.
-        x: `(batch, length, width)`.
-        mask: bool `(batch, length)`, False at padding.
+        width: how many numbers a token has.
+        mask: `(batch, length)`, or None; see `MultiHeadSelfAttention`.
     """
-    tokens = RealTokens(mask)
-    return tokens.padded(function(tokens.rows(x)))
+    return None
 
 
-@contextlib.contextmanager
-def of_tokens_alone(mask: Any) -> Iterator[RealTokens]:
-    """A context in which layers compute rows of `RealTokens`, which it returns.
+def _skips_padding(width, mask):
+    """Rows with padding, not sequences, of wide tokens."""
+    return mask is not None and len(mask.shape) == 2 and not has_sequences(mask) and width >= WIDE
 
-    Args:
-        mask: bool `(batch, length)`, False at padding.
+
+@kernel(tokens_alone, "tensorflow", "torch", when=_skips_padding)
+def of_tokens_alone(rest, width, mask):
+    """A step need not compute padding, a fifth to two fifths of a batch of texts.
+
+    Measured: Without padding
     """
-    outer, _THREAD.tokens = _running(), RealTokens(mask)
-    try:
-        yield _THREAD.tokens
-    finally:
-        _THREAD.tokens = outer
+    return RealTokens(mask)
 
 
-def with_padding(x: Any) -> Any:
-    """What a layer computed, in the layout of the batch: of tokens alone `RealTokens.padded`, else unchanged."""
-    tokens = _running()
-    return x if tokens is None else tokens.padded(x)
+def feed_forward_of_tokens(
+    plain: Callable[..., Any], layer: FeedForward, inputs: Any, training: Any = None, mask: Any = None
+) -> Any:
+    """A rule for `FeedForward.call` in a step that reads nothing at padding: compute the tokens alone.
 
-
-def without_padding(x: Any) -> Any:
-    """The inverse of `with_padding`."""
-    tokens = _running()
-    return x if tokens is None else tokens.rows(x)
-
-
-def padding_mask(mask: Any) -> Any:
-    """The mask of the batch if layers compute tokens alone, else that which a layer was given."""
-    tokens = _running()
-    return mask if tokens is None else tokens.mask
-
-
-def _running():
-    """The `RealTokens` that layers compute in this thread; None if they compute padding, too."""
-    return getattr(_THREAD, "tokens", None)
+    Only with our own activations: any other may have variables, or read other tokens.
+    """
+    takes = activates_in_training(layer, inputs, training) and layer.dropout_rate == 0
+    tokens = tokens_alone(inputs.shape[-1], mask) if takes else None
+    return plain(layer, inputs, training, mask) if tokens is None else tokens.padded(plain(layer, tokens.rows(inputs), training))

@@ -2,23 +2,38 @@
 
 import tensorflow as tf
 
+from keras_bert_rebuild.kernels import operations
+from keras_bert_rebuild.kernels.kernel import kernel
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla
 
 # Minimum number of values for which XLA's kernel, which clips and decays in the same pass, is worth its start-up cost.
 LARGE = 1 << 16
 
 
-def is_one_device():
+def is_one_device(*arguments):
     """Whether the step is outside a `tf.distribute.Strategy`, whose variables have several copies."""
     return not tf.distribute.has_strategy()
 
 
-def clip_factor(gradients, norm):
-    """The factor that reduces the global norm of gradients to at most `norm`, at least float32; NaN if a gradient is not finite."""
+@kernel(operations.clip_factor, "tensorflow", when=is_one_device)
+def clip_factor(rest, gradients, norm):
+    """The step's kernel clips in its own pass over a gradient.
+
+    Measured: A step of AdamW with clipping
+    """
     gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
     wide = tf.float64 if any(gradient.dtype == tf.float64 for gradient in gradients) else tf.float32
     global_norm = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in gradients])
     return norm / tf.maximum(global_norm, norm) + (global_norm - global_norm)
+
+
+@kernel(operations.adam_step, "tensorflow", when=lambda weight, momentum, averages: not averages and weight.dtype == momentum.dtype)
+def step_in_place(rest, weight, momentum, averages):
+    """Updates weight and moments in place, in one pass over memory instead of one per operation.
+
+    Measured: A step of AdamW with clipping
+    """
+    return apply_adam
 
 
 def apply_adam(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay):

@@ -10,10 +10,13 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.kernels.conditions import FORMULA, drops_probabilities, drops_some
+from keras_bert_rebuild.kernels.kernel import kernel
 from keras_bert_rebuild.kernels.row_hash import MIXING, gain_of, threshold
-from keras_bert_rebuild.kernels.sequences import visible_pairs
 from keras_bert_rebuild.kernels.tensorflow_gradients import with_gradient
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla, widened
+from keras_bert_rebuild.layers.keras_layers import Dropout
+from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 
 
 def row_words(shape, seed):
@@ -54,6 +57,15 @@ def kept(words, columns, rate):
     return bits >= tf.constant(threshold(rate), "uint32")
 
 
+@kernel(Dropout.drop, "tensorflow", when=drops_some)
+def drop_by_row_words(rest, layer, x):
+    """Half of the time of dropout is random numbers; a hash of two words per row is recomputed in the kernel, not saved.
+
+    Measured: Activations and dropout on processors
+    """
+    return drop(x, layer.rate, layer.seed_generator, layer.noise_shape)
+
+
 def drop(x, rate, seed, noise_shape=None):
     """Dropout, whose gradient is the same dropout of the upstream gradient.
 
@@ -82,11 +94,15 @@ def _drop(x, words, columns, rate):
     return tf.cast(tf.reshape(_dropped(widened(x), keep, rate), tf.shape(x)), x.dtype)
 
 
-def attention_with_dropout(query, key, value, mask, causal, rate, seed):
-    """`attend_with_dropout` with words from a seed, as in `drop`."""
+@kernel(MultiHeadSelfAttention.attend, "tensorflow", when=drops_probabilities, passes=FORMULA)
+def attention_with_dropout(rest, layer, query, key, value, mask, training=None):
+    """Saves queries, keys, values and outputs; the graph saves four arrays of probabilities.
+
+    Measured: Activations and dropout on processors
+    """
     batch, length, heads, _ = ops.shape(query)
-    words = row_words([batch, heads, length, ops.shape(key)[1]], seed)
-    return attend_with_dropout(query, key, value, visible_pairs(mask, causal), words, rate)
+    words = row_words([batch, heads, length, ops.shape(key)[1]], layer.dropout.seed_generator)
+    return attend_with_dropout(query, key, value, layer.visible(mask, query), words, layer.attention_dropout)
 
 
 def attend_with_dropout(query, key, value, mask, words, rate):

@@ -9,8 +9,13 @@ import functools
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.kernels import operations
+from keras_bert_rebuild.kernels.conditions import activates_in_training, is_plain, is_product
+from keras_bert_rebuild.kernels.kernel import kernel
 from keras_bert_rebuild.kernels.tensorflow_gradients import with_gradient
 from keras_bert_rebuild.kernels.traits import is_half
+from keras_bert_rebuild.layers import products
+from keras_bert_rebuild.layers.feed_forward import FeedForward
 
 compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
 
@@ -34,6 +39,16 @@ def in_float32(function):
     return wide
 
 
+@kernel(FeedForward.activate, "tensorflow", when=activates_in_training)
+def activate(rest, layer, x, training=None):
+    """XLA computes in one pass over memory what the graph computes operation by operation.
+
+    Measured: A pretraining step beside transformers and KerasHub
+    """
+    return compiled(layer.activation)(x)
+
+
+@functools.cache
 def compiled(function):
     """The same function of tensors with one result: one kernel forward, and one backward that needs only the inputs."""
     function = in_float32(function)
@@ -49,13 +64,17 @@ def compiled(function):
     return with_gradient(lambda *inputs: (forward(*inputs), lambda upstream: backward(upstream, *inputs)))
 
 
-def product_of_rows(dense, x, call):
-    """The output of a `Dense` for `(..., width)`, computed as a product of rows, by `call` unless that needs another gradient."""
+@kernel(products.product, "tensorflow", when=is_product)
+def product_of_rows(rest, dense, x, call=None):
+    """TensorFlow fuses the bias with a product of two-dimensional arrays only, and sums its gradient in half precision.
+
+    Measured: A pretraining step beside transformers and KerasHub
+    """
     rows = ops.reshape(x, (-1, x.shape[-1]))
     if dense.bias is not None and is_half(dense.compute_dtype):
         rows = _product_with_bias(*(ops.cast(tensor, dense.compute_dtype) for tensor in (rows, dense.kernel, dense.bias)))
     else:
-        rows = call(rows)
+        rows = rest(dense, rows, call)
     return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
 
 
@@ -79,9 +98,17 @@ def _sum_in_float32(x):
     return tf.cast(tf.reduce_sum(tf.cast(x, "float32"), 0), x.dtype)
 
 
+@kernel(products.similarities, "tensorflow")
+def similarities(rest, features, table):
+    """TensorFlow computes the gradient of the table as that of its transpose, and then copies it.
+
+    Measured: Activations and dropout on processors
+    """
+    return _similarities(features, table)
+
+
 @with_gradient
-def similarities(features, table):
-    """features · tableᵀ, float32, whose gradient of the table is computed in the layout of the table, not transposed afterwards."""
+def _similarities(features, table):
 
     def gradients(upstream):
         upstream = tf.cast(upstream, features.dtype)
@@ -90,26 +117,26 @@ def similarities(features, table):
     return tf.cast(tf.matmul(features, table, transpose_b=True), "float32"), gradients
 
 
-def activated_product(activation, x, kernel, bias=None):
-    """activation(x) · kernel + bias, saving x for the backward pass, but not activation(x).
+def _saves_less(layer, inputs, training=None, mask=None):
+    plain = not layer.gated and layer.dropout_rate == 0 and is_plain(layer.output_dense)
+    return plain and activates_in_training(layer, inputs, training)
 
-    Args:
-        activation: a function of a tensor, written in `keras.ops`.
-        x: `(..., inputs)`.
-        kernel: `(inputs, outputs)`.
-        bias: `(outputs,)` or None.
 
-    Returns:
-        `(..., outputs)`.
+@kernel(FeedForward.call, "tensorflow", when=_saves_less, passes=(FeedForward.inner, FeedForward.activate, FeedForward.outer))
+def activated_product(rest, layer, inputs, training=None, mask=None):
+    """Saves the input of the activation for the backward pass, but not its output.
+
+    Measured: A pretraining step beside transformers and KerasHub
     """
-    product = _product_of_activation(activation)
-    rows = product(tf.reshape(x, (-1, x.shape[-1])), kernel, *(() if bias is None else (bias,)))
-    return tf.reshape(rows, tf.concat([tf.shape(x)[:-1], tf.shape(kernel)[1:]], 0))
+    x = products.product(layer.intermediate_dense, inputs)
+    weights = [ops.cast(weight, layer.compute_dtype) for weight in layer.output_dense.weights]  # the kernel, and a bias if any
+    rows = _product_of_activation(layer.activation)(tf.reshape(x, (-1, x.shape[-1])), *weights)
+    return tf.reshape(rows, tf.concat([tf.shape(x)[:-1], tf.shape(weights[0])[1:]], 0))
 
 
 @functools.cache
 def _product_of_activation(activation):
-    """`activated_product` of rows; XLA compiles the activation forward, and the activation and its gradient backward."""
+    """activation(x) · kernel + bias of rows; XLA compiles the activation forward, and the activation and its gradient backward."""
     activation = in_float32(activation)
     forward = compile_by_xla(activation)
 
@@ -132,13 +159,21 @@ def _product_of_activation(activation):
     return product
 
 
-def bounded_scan(step, carry, positions):
-    """`kernels.bounded_scan` as a loop with a maximum length."""
+@kernel(operations.bounded_scan, "tensorflow")
+def bounded_scan(rest, step, carry, positions):
+    """Keras's scan does not pass the maximum length of the loop to TensorFlow, without which XLA cannot differentiate it.
+
+    Measured: none: without it the loss of a conditional random field does not compile
+    """
     length = ops.shape(positions[0])[0]
     body = lambda i, *carry: (i + 1, *step(carry, [ops.take(of, i, axis=0) for of in positions]))  # noqa: E731
     return ops.while_loop(lambda i, *_: i < length, body, (0, *carry), maximum_iterations=length)[1:]
 
 
-def unwritten(shape, dtype):
-    """A tensor whose memory TensorFlow has allocated but not written."""
+@kernel(operations.unwritten, "tensorflow")
+def unwritten(rest, shape, dtype):
+    """Zeros would take the memory of a variable until it is filled: this memory TensorFlow has allocated, but not written.
+
+    Measured: Loading
+    """
     return tf.raw_ops.Empty(shape=tf.constant(shape, tf.int32), dtype=tf.as_dtype(dtype), init=False)

@@ -7,6 +7,9 @@ from pathlib import Path
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.kernels import operations
+from keras_bert_rebuild.kernels.kernel import kernel
+
 # Set on machines with a TPU, by Cloud TPU and Colab.
 TPU_SIGNS = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "COLAB_TPU_ADDR")
 
@@ -29,26 +32,38 @@ def has_tpu_of_others():
     return has_one and not tf.config.list_physical_devices("TPU")
 
 
-def replica_count():
-    """The number of replicas that share a batch: more than 1 inside a step of a `MirroredStrategy`."""
+@kernel(operations.replica_count, "tensorflow")
+def count_replicas(rest=None):
+    """Only a TensorFlow strategy has replicas, inside a step more than 1; JAX computes a batch over devices as one array.
+
+    Measured: none: it returns a number
+    """
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def are_several():
+def are_several(*arguments):
     """Whether this is a step with several replicas."""
-    return tf.distribute.get_replica_context() is not None and replica_count() > 1
+    return tf.distribute.get_replica_context() is not None and count_replicas() > 1
 
 
-def sum_gradients(gradients):
-    """The gradients summed over replicas; None, for a variable without gradient, stays None."""
+@kernel(operations.sum_over_replicas, "tensorflow", when=are_several)
+def sum_gradients(rest, gradients):
+    """Keras clips the gradient of each replica and then sums, which is not the clipped gradient of the batch.
+
+    Measured: tests/training/distributed/test_tensorflow_replicas.py: the losses of one device
+    """
     context = tf.distribute.get_replica_context()
     sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, [gradient for gradient in gradients if gradient is not None]))
     return [None if gradient is None else next(sums) for gradient in gradients]
 
 
-def mean_of_labels(value, count):
-    """`kernels.mean_over_replicas` among several replicas."""
-    context, replicas = tf.distribute.get_replica_context(), replica_count()
+@kernel(operations.mean_over_replicas, "tensorflow", when=are_several)
+def mean_of_labels(rest, value, count):
+    """Keras takes the mean of the replicas' means, although their numbers of labels differ.
+
+    Measured: tests/training/distributed/test_tensorflow_replicas.py: the losses of one device
+    """
+    context, replicas = tf.distribute.get_replica_context(), count_replicas()
     total = value * replicas * count
     total_of_all, count_of_all = context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.stop_gradient(total), count])
     return (

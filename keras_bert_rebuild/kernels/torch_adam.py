@@ -4,6 +4,9 @@ import torch
 from keras import ops
 from torch.optim.adamw import adamw
 
+from keras_bert_rebuild.kernels import operations
+from keras_bert_rebuild.kernels.kernel import kernel
+
 # Devices for which torch has the kernel.
 DEVICES = ("cpu", "cuda")
 
@@ -11,19 +14,33 @@ DEVICES = ("cpu", "cuda")
 MANY_STEPS = 1e9
 
 
-def has_kernel(weights):
-    """Whether all variables are on one device for which torch has the kernel."""
+def _change_in_place(weights, momentums, averages):
+    """No averaged weights, moments of the dtype of the weight, and all on one device for which torch has the kernel."""
+    alike = all(weight.dtype == momentum.dtype for weight, momentum in zip(weights, momentums, strict=True))
     devices = {weight.value.device for weight in weights}
-    return len(devices) == 1 and devices.pop().type in DEVICES
+    return not averages and alike and len(devices) == 1 and devices.pop().type in DEVICES
 
 
-def clip_factor(gradients, norm):
-    """The factor that reduces the global norm of gradients to at most `norm`, at least float32; NaN if a gradient is not finite."""
+@kernel(operations.clip_factor, "torch")
+def clip_factor(rest, gradients, norm):
+    """A norm reads a gradient once, and multiplies it by one number; the plain form writes its squares to memory.
+
+    Measured: On torch
+    """
     tensors = [ops.convert_to_tensor(gradient) for gradient in gradients]
     wide = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
     norms = [torch.linalg.vector_norm(tensor, dtype=wide) for tensor in tensors]
     global_norm = torch.linalg.vector_norm(torch.stack(norms))
     return norm / global_norm.clamp(min=norm) + (global_norm - global_norm)
+
+
+@kernel(operations.adam_steps, "torch", when=_change_in_place)
+def steps_in_place(rest, weights, momentums, averages):
+    """One pass over weights and moments, and on a GPU a few kernels, in place of twenty operations for each variable.
+
+    Measured: On torch
+    """
+    return apply_adam
 
 
 @torch.no_grad()

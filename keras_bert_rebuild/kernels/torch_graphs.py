@@ -13,7 +13,7 @@ import keras
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from keras_bert_rebuild.kernels.interventions import running_interventions
+from keras_bert_rebuild.layers.seam import execution
 
 # Calls of a model before it is traced, which takes 2 to 3 seconds with MiniLM, as long as 100 to 200 calls of its layers.
 TRACED_AFTER = 32
@@ -56,7 +56,7 @@ def graph_for(model, inputs, variables=None):
         variables: `model.variables`, if the caller has them.
     """
     arrays = keras.tree.flatten(inputs)
-    if running_interventions() or isinstance(inputs, dict) or any(array is None for array in arrays):
+    if execution().rules or isinstance(inputs, dict) or any(array is None for array in arrays):
         return None
     variables = model.variables if variables is None else variables
     device = (variables[0].value if variables else keras.ops.zeros(())).device

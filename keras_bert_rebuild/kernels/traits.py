@@ -64,6 +64,16 @@ def is_half(dtype: str) -> bool:
     return dtype in ("bfloat16", "float16")
 
 
+def on_host(values: Any) -> Any:
+    """The values of a tensor or array on the host; None while a function is traced."""
+    if not keras.ops.is_tensor(values):
+        return values if values is None else np.asarray(values)
+    try:
+        return keras.ops.convert_to_numpy(values)
+    except (TypeError, NotImplementedError, RuntimeError):  # JAX's tracers, TensorFlow's symbolic tensors, torch's fake tensors
+        return None
+
+
 def name_of_backend() -> str:
     """The backend for a reader: tensorflow, jax or torch."""
     return keras.config.backend()

@@ -10,29 +10,27 @@ from keras_bert_rebuild.layers.activations import ACTIVATIONS, gelu, gelu_erf, g
 from keras_bert_rebuild.layers.conditional_random_field import ConditionalRandomField
 from keras_bert_rebuild.layers.conv import MaskedConv1D
 from keras_bert_rebuild.layers.disentangled_self_attention import DisentangledSelfAttention
-from keras_bert_rebuild.layers.distance_embedding import DistanceEmbedding
-from keras_bert_rebuild.layers.embedding import get_embedding
-from keras_bert_rebuild.layers.extract import Extract
-from keras_bert_rebuild.layers.extract_firsts import ExtractFirsts
+from keras_bert_rebuild.layers.embedding import get_embedding, get_inputs
+from keras_bert_rebuild.layers.extract import Extract, ExtractFirsts, FirstFeatures
 from keras_bert_rebuild.layers.feed_forward import FeedForward
-from keras_bert_rebuild.layers.first_features import FirstFeatures
-from keras_bert_rebuild.layers.inputs import get_inputs
 from keras_bert_rebuild.layers.keras_layers import Add, Dense, Dropout, Embedding, LayerNormalization, RMSNormalization
 from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
-from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D, MaskedPositionPool1D, MaskedSquareRootPool1D
+from keras_bert_rebuild.layers.pooling import (
+    MaskedGlobalMaxPool1D,
+    MaskedPositionPool1D,
+    MaskedSquareRootPool1D,
+    ScoredTokens,
+    WithoutLeadingTokens,
+)
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
-from keras_bert_rebuild.layers.query_embedding import QueryEmbedding
-from keras_bert_rebuild.layers.relative_embedding import RelativeEmbedding
+from keras_bert_rebuild.layers.relative_positions import DistanceEmbedding, QueryEmbedding, RelativeEmbedding, SegmentDifference
 from keras_bert_rebuild.layers.relative_self_attention import RelativeSelfAttention
 from keras_bert_rebuild.layers.residual_dense import ResidualDense
-from keras_bert_rebuild.layers.scored_tokens import ScoredTokens
-from keras_bert_rebuild.layers.segment_difference import SegmentDifference
 from keras_bert_rebuild.layers.sine_positions import TrigPosEmbedding
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
 from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity, TokenEmbedding
 from keras_bert_rebuild.layers.truncated_normal import TruncatedNormal
-from keras_bert_rebuild.layers.without_leading_tokens import WithoutLeadingTokens
 
 __all__ = [
     "ACTIVATIONS",

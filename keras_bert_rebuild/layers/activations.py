@@ -1,15 +1,17 @@
 """Three variants of gelu, each under its own name."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_bert_rebuild import kernels
+from keras_bert_rebuild.layers.seam import seam
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+@seam
 def gelu(x: Any) -> Any:
     """Gaussian error linear unit in Google's tanh form.
 
@@ -25,16 +27,19 @@ def gelu(x: Any) -> Any:
 
     Reference: Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415); `modeling.gelu` of google-research/bert.
     """
-    return kernels.gelu(ops.convert_to_tensor(x), "tanh")
+    return _in_float32(lambda x: 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x))), x)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+@seam
 def gelu_erf(x: Any) -> Any:
     """Gaussian error linear unit with the error function: gelu(x) = x/2 · (1 + erf(x/√2)).
 
+    It is not Keras's own, which exports to ONNX as `Erfc`, which runtimes reject.
+
     Reference: Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415).
     """
-    return kernels.gelu(ops.convert_to_tensor(x), "none")
+    return _in_float32(lambda x: 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0))), x)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -45,6 +50,14 @@ def quick_gelu(x: Any) -> Any:
     """
     x = ops.convert_to_tensor(x)
     return x * ops.sigmoid(1.702 * x)
+
+
+def _in_float32(function, x):
+    """The function of numbers of half precision, which would round after each operation, in float32."""
+    x = ops.convert_to_tensor(x)
+    if keras.backend.standardize_dtype(x.dtype) in ("bfloat16", "float16"):
+        return ops.cast(function(ops.cast(x, "float32")), x.dtype)
+    return function(x)
 
 
 # Names of activations that Keras does not know or defines differently.

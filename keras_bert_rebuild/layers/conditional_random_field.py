@@ -7,6 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from keras_bert_rebuild.layers.arguments import BertLayer
+from keras_bert_rebuild.layers.masks import MaskOutsideGraph
+
 
 def viterbi(scores, transitions):
     """The highest-scoring sequence of labels.
@@ -62,7 +65,7 @@ def marginals(scores, transitions):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class ConditionalRandomField(keras.layers.Layer):
+class ConditionalRandomField(MaskOutsideGraph, BertLayer):
     """Learns which labels follow each other, in addition to the scores of labels at every position.
 
         score(y) = begin[y_1] + Σ_i inputs[i, y_i] + Σ_i next[y_i-1, y_i] + end[y_n]
@@ -89,10 +92,6 @@ class ConditionalRandomField(keras.layers.Layer):
     `end_transitions`.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
     def build(self, input_shape):
         labels = input_shape[-1]
         if labels is None:
@@ -106,8 +105,8 @@ class ConditionalRandomField(keras.layers.Layer):
         weights = ops.cast(weights, "float32")[None] + ops.zeros((ops.shape(inputs)[0], 1, 1), "float32")
         return ops.concatenate([ops.cast(inputs, "float32"), weights], axis=1)  # (B, L, labels) → (B, L + labels + 2, labels)
 
-    def compute_mask(self, inputs, mask=None):
-        if mask is None or isinstance(inputs, keras.KerasTensor):
+    def mask_of(self, inputs: Any, mask: Any) -> Any:
+        if mask is None:
             return None
         weights = ops.ones((ops.shape(inputs)[0], inputs.shape[-1] + 2), "bool")
         return ops.concatenate([ops.cast(mask, "bool"), weights], axis=1)

@@ -7,13 +7,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild import kernels
-from keras_bert_rebuild.anatomy.attention_parts import position_projections
-from keras_bert_rebuild.anatomy.positions import TERMS, check_distances
-from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.keras_layers import Dropout
-from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
+from keras_bert_rebuild.layers.products import product
 from keras_bert_rebuild.layers.scored_self_attention import ScoredSelfAttention, shifted
+
+# The terms of the scores besides content to content, and the sub-layer that projects the distances of each.
+PROJECTED_BY = {"c2p": "position_key", "p2c": "position_query"}
+TERMS = tuple(PROJECTED_BY)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -74,8 +74,7 @@ class DisentangledSelfAttention(ScoredSelfAttention):
             raise ValueError(f"terms must be one or both of {', '.join(TERMS)}; got {', '.join(terms) or 'none'}.")
         if not 0 <= position_dropout < 1:
             raise ValueError(f"position_dropout must be a rate in [0, 1); got {position_dropout}.")
-        self.buckets, self.reach, self.terms = buckets, reach, tuple(terms)
-        self.share_keys, self.position_dropout = share_keys, position_dropout
+        self.keep(buckets=buckets, reach=reach, terms=list(terms), share_keys=share_keys, position_dropout=position_dropout)
 
     @property
     def position_names(self) -> tuple[str, ...]:
@@ -89,7 +88,7 @@ class DisentangledSelfAttention(ScoredSelfAttention):
             raise ValueError(f"{self.name}: the table of distances must have {rows} rows; got {table[0]}.")
         super().build(sequence)
         for name in self.position_names:
-            setattr(self, f"{name}_dense", sub_dense(self, name, table[-1], sequence[-1], self.activation))
+            self.add_dense(name, table[-1], sequence[-1], self.activation)
         if self.position_dropout > 0:
             self.table_dropout = Dropout(self.position_dropout, dtype=self.dtype_policy, name="position_dropout")
 
@@ -101,7 +100,7 @@ class DisentangledSelfAttention(ScoredSelfAttention):
         """The terms "c2p" and "p2c", as far as `terms` has them.
 
         Args:
-            query, key: from `queries_keys_values`.
+            query, key: from `project`.
             table: `(rows, hidden)`.
         """
         length = ops.shape(query)[1]
@@ -124,19 +123,11 @@ class DisentangledSelfAttention(ScoredSelfAttention):
     def get_config(self):
         config = super().get_config()
         del config["history_only"]
-        return {
-            **config,
-            "dtype": sub_layer_dtype(self, [f"{name}_dense" for name in (*PROJECTIONS, *self.position_names)]),
-            "buckets": self.buckets,
-            "reach": self.reach,
-            "terms": list(self.terms),
-            "share_keys": self.share_keys,
-            "position_dropout": self.position_dropout,
-        }
+        return config
 
     def _of_distances(self, name, table, distances):
         """The projected rows of distances, `(distances, heads, head width)`."""
-        projected = self._split_heads(kernels.dense(getattr(self, f"{name}_dense"), table[None]))[0]  # (R, D) → (R, H, K)
+        projected = self.split(product(getattr(self, f"{name}_dense"), table[None]))[0]  # (R, D) → (R, H, K)
         rows = ops.convert_to_tensor(rows_of_distances(self.buckets, self.reach))
         return ops.take(projected, ops.take(rows, ops.clip(distances, -self.reach, self.reach) + self.reach), axis=0)
 
@@ -163,3 +154,25 @@ def rows_of_distances(buckets: int, reach: int) -> np.ndarray:
         logarithmic = np.ceil(share * np.float32(middle - 1)).astype("int64") + middle
         distances = np.where(np.abs(distances) <= middle, distances, np.sign(distances) * logarithmic)
     return np.clip(distances + span, 0, 2 * span - 1).astype("int32")
+
+
+def position_projections(terms: Sequence[str]) -> tuple[str, ...]:
+    """Names of the sub-layers that project distances if these do not share the projections of queries and keys."""
+    return tuple(name for term, name in PROJECTED_BY.items() if term in terms)
+
+
+def check_distances(buckets: int, reach: int) -> None:
+    """Refuse positions whose buckets cannot be split evenly between exact and logarithmic distances.
+
+    Args:
+        buckets, reach: see `DisentangledSelfAttention`.
+
+    Raises:
+        ValueError: `buckets` is neither 0 nor an even number of at least 4, or `reach` is less than `buckets / 2 + 2` (1 if there
+            are no buckets).
+    """
+    if buckets and (buckets < 4 or buckets % 2):
+        raise ValueError(f"position_buckets must be even and at least 4, or 0 for none; got {buckets}.")
+    minimum = buckets // 2 + 2 if buckets else 1
+    if reach < minimum:
+        raise ValueError(f"max_relative_positions must be at least {minimum} with position_buckets={buckets}; got {reach}.")

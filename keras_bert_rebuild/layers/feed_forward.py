@@ -1,15 +1,14 @@
 """The position-wise feed-forward network."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import keras
 
-from keras_bert_rebuild import kernels
-from keras_bert_rebuild.layers.activations import ACTIVATIONS
-from keras_bert_rebuild.layers.composite import CompositeLayer, sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.arguments import CompositeLayer
 from keras_bert_rebuild.layers.keras_layers import Dropout
-
-DENSES = ("gate_dense", "intermediate_dense", "output_dense")
+from keras_bert_rebuild.layers.products import product
+from keras_bert_rebuild.layers.seam import seam
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -43,6 +42,8 @@ class FeedForward(CompositeLayer):
     (https://arxiv.org/abs/2002.05202).
     """
 
+    left_out: ClassVar[Mapping[str, Any]] = {**CompositeLayer.left_out, "gated": False, "use_output_bias": None}
+
     def __init__(
         self,
         units: int,
@@ -57,56 +58,55 @@ class FeedForward(CompositeLayer):
         dropout_rate: float = 0.0,
         gated: bool = False,
         use_output_bias: bool | None = None,
+        output_initializer: Any = None,
         **kwargs: Any,
     ) -> None:
         if not 0 <= dropout_rate < 1:
             raise ValueError(f"dropout_rate must be a rate in [0, 1); got {dropout_rate}.")
-        options = kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint
-        super().__init__(activation, use_bias, *options, **kwargs)
-        self.units = units
-        self.dropout_rate = dropout_rate
-        self.gated = gated
-        self.use_output_bias = use_output_bias
+        super().__init__(**kwargs)
+        self.keep(
+            units=units,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            output_initializer=output_initializer,
+            dropout_rate=dropout_rate,
+            gated=gated,
+            use_output_bias=use_output_bias,
+        )
 
     def build(self, input_shape):
         hidden_size = input_shape[-1]
         if self.gated:
-            self.gate_dense = sub_dense(self, "gate", hidden_size, self.units)
-        self.intermediate_dense = sub_dense(self, "intermediate", hidden_size, self.units)
-        self.output_dense = sub_dense(self, "output", self.units, hidden_size, use_bias=self.use_output_bias)
+            self.add_dense("gate", hidden_size, self.units)
+        self.add_dense("intermediate", hidden_size, self.units)
+        self.add_dense("output", self.units, hidden_size, use_bias=self.use_output_bias)
         if self.dropout_rate > 0:
             self.dropout = Dropout(self.dropout_rate, dtype=self.dtype_policy, name="dropout")
         self.built = True
 
+    @seam
     def call(self, inputs, training=None, mask=None):
-        # Only our own activations: any other may have variables, for which a kernel has no gradient, or read other tokens.
-        in_kernels = training and self.activation in ACTIVATIONS.values()
-        if in_kernels and self.edit is None and self.dropout_rate == 0:
-            return kernels.of_tokens(lambda tokens: self._of_tokens(tokens, training, in_kernels), inputs, mask)
-        return self._of_tokens(inputs, training, in_kernels)
+        return self.outer(self.inner(inputs, training))  # (B, L, D) → (B, L, F) → (B, L, D)
 
-    def _of_tokens(self, inputs, training, in_kernels):
-        intermediate = kernels.dense(self.intermediate_dense, inputs)
-        if self.gated:
-            gate = kernels.dense(self.gate_dense, inputs)
-            intermediate = (kernels.in_one_kernel(self.activation) if in_kernels else self.activation)(gate) * intermediate
-            if self.dropout_rate > 0:
-                intermediate = self.dropout(intermediate, training=training)
-            return kernels.dense(self.output_dense, self.edited(intermediate))
-        if in_kernels and self.dropout_rate == 0 and self.edit is None:
-            return kernels.activated_dense(self.activation, self.output_dense, intermediate, self.compute_dtype)
-        intermediate = (kernels.in_one_kernel(self.activation) if in_kernels else self.activation)(intermediate)
-        if self.dropout_rate > 0:
-            intermediate = self.dropout(intermediate, training=training)
-        return kernels.dense(self.output_dense, self.edited(intermediate))
+    @seam
+    def inner(self, inputs: Any, training: bool | None = None) -> Any:
+        """The activations between the two layers, `(batch, length, units)`."""
+        x = product(self.intermediate_dense, inputs)
+        x = self.activate(product(self.gate_dense, inputs), training) * x if self.gated else self.activate(x, training)
+        return self.dropout(x, training=training) if self.dropout_rate > 0 else x  # (B, L, F)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "dtype": sub_layer_dtype(self, DENSES),
-            "units": self.units,
-            **self.dense_config(),
-            "dropout_rate": self.dropout_rate,
-            **({"gated": True} if self.gated else {}),
-            **({} if self.use_output_bias is None else {"use_output_bias": self.use_output_bias}),
-        }
+    @seam
+    def activate(self, x: Any, training: bool | None = None) -> Any:
+        """The activation."""
+        return self.activation(x)
+
+    @seam
+    def outer(self, x: Any) -> Any:
+        """The outputs, `(batch, length, hidden)`, from those of `inner`."""
+        return product(self.output_dense, x)

@@ -1,16 +1,18 @@
 """Keras's layers with what BERT needs in addition: masks, logits, epsilon, gradients, kernels."""
 
+import functools
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_bert_rebuild import kernels
-from keras_bert_rebuild.layers.editable import Editable
+from keras_bert_rebuild.layers.masks import MaskOutsideGraph, both_masks, has_sequences
+from keras_bert_rebuild.layers.products import product
+from keras_bert_rebuild.layers.seam import seam
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class Add(Editable, keras.layers.Add):
+class Add(MaskOutsideGraph, keras.layers.Add):
     """Sum of tensors; the mask is the conjunction of the masks that exist.
 
     `keras.layers.Add` drops the mask as soon as one input has none. The sum of token and segment embedding is such a case: padding
@@ -22,17 +24,13 @@ class Add(Editable, keras.layers.Add):
         built, so that it adds no row to the summary.
     """
 
+    @seam
     def call(self, inputs):
-        return self.edited(super().call(inputs), inputs)
+        return super().call(inputs)
 
-    def compute_mask(self, inputs, mask=None):
+    def mask_of(self, inputs: Any, mask: Any) -> Any:
         masks = [m for m in (mask or []) if m is not None]
-        if not masks or isinstance(masks[0], keras.KerasTensor):
-            return None
-        combined = masks[0]
-        for other in masks[1:]:
-            combined = kernels.both_masks(combined, other)
-        return combined
+        return functools.reduce(both_masks, masks) if masks else None
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -63,13 +61,13 @@ class Dense(keras.layers.Dense):
         self.output_activation = keras.activations.get(activation)
 
     def call(self, inputs, training=None, return_logits=False):
-        return self._finish(kernels.dense(self, inputs, super().call), return_logits)
+        return self._finish(product(self, inputs, super().call), return_logits)
 
     def quantized_call(self, inputs, training=None, return_logits=False):
         return self._finish(super().quantized_call(inputs), return_logits)
 
     def compute_mask(self, inputs, mask=None):
-        return ops.not_equal(mask, 0) if kernels.has_sequences(mask) else mask
+        return ops.not_equal(mask, 0) if has_sequences(mask) else mask
 
     def _finish(self, outputs, return_logits):
         logits = ops.cast(outputs, "float32")
@@ -88,7 +86,7 @@ class Dense(keras.layers.Dense):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Dropout(keras.layers.Dropout):
-    """`keras.layers.Dropout` with cheaper random bits on TensorFlow and JAX.
+    """`keras.layers.Dropout`, for which TensorFlow and JAX have kernels with cheaper random bits.
 
         outputs = inputs / (1 - rate) at retained values, else 0
 
@@ -107,9 +105,12 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs, training=False):
-        if not training or self.rate == 0:
-            return inputs
-        return kernels.dropout(inputs, self.rate, self.seed_generator, self.noise_shape)
+        return self.drop(inputs) if training and self.rate > 0 else inputs
+
+    @seam
+    def drop(self, inputs: Any) -> Any:
+        """The inputs with dropout."""
+        return super().call(inputs, training=True)
 
 
 def look_up(table, ids):
@@ -148,7 +149,7 @@ EPSILON = 1e-12
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class LayerNormalization(Editable, keras.layers.LayerNormalization):
+class LayerNormalization(keras.layers.LayerNormalization):
     """`keras.layers.LayerNormalization` over the last axis with an epsilon of 1e-12 instead of Keras's 1e-3.
 
         outputs = gamma · (inputs − mean) / √(variance + epsilon) + beta
@@ -169,16 +170,13 @@ class LayerNormalization(Editable, keras.layers.LayerNormalization):
     def __init__(self, epsilon: float | None = EPSILON, **kwargs: Any) -> None:
         super().__init__(epsilon=EPSILON if epsilon is None else epsilon, **kwargs)
 
+    @seam
     def call(self, inputs, training=None):
-        if not training or self.gamma is None or self.beta is None or self.rms_scaling:
-            return self.edited(super().call(inputs))
-        axis = tuple(self.axis) if isinstance(self.axis, (list, tuple)) else self.axis
-        outputs = kernels.layer_normalization(inputs, self.gamma.value, self.beta.value, axis, self.epsilon)
-        return self.edited(ops.cast(outputs, self.compute_dtype))
+        return super().call(inputs)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class RMSNormalization(Editable, keras.layers.RMSNormalization):
+class RMSNormalization(keras.layers.RMSNormalization):
     """`keras.layers.RMSNormalization` over the last axis that passes on the mask, which Keras's layer drops.
 
         outputs = scale · inputs / √(mean(inputs²) + epsilon)
@@ -197,5 +195,6 @@ class RMSNormalization(Editable, keras.layers.RMSNormalization):
         super().__init__(**kwargs)
         self.supports_masking = True
 
+    @seam
     def call(self, inputs):
-        return self.edited(super().call(inputs))
+        return super().call(inputs)

@@ -5,9 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.layers.arguments import BertLayer
+from keras_bert_rebuild.layers.masks import MaskOutsideGraph
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class Masked(keras.layers.Layer):
+class Masked(MaskOutsideGraph, BertLayer):
     """Passes predictions on and masks all positions except those selected for prediction.
 
     Args:
@@ -22,8 +25,7 @@ class Masked(keras.layers.Layer):
     def __init__(self, return_masked: bool = False, **kwargs: Any) -> None:
         # Probabilities in float32 must not be cast to bfloat16.
         super().__init__(autocast=False, **kwargs)
-        self.return_masked = return_masked
-        self.supports_masking = True
+        self.keep(return_masked=return_masked)
 
     def call(self, inputs, mask=None):
         predictions, _ = inputs
@@ -33,9 +35,7 @@ class Masked(keras.layers.Layer):
             return outputs
         return [outputs, ops.cast(self._merge(inputs, mask), self.compute_dtype)]
 
-    def compute_mask(self, inputs, mask=None):
-        if isinstance(inputs[1], keras.KerasTensor):
-            return None
+    def mask_of(self, inputs: Any, mask: Any) -> Any:
         merged = self._merge(inputs, mask)
         return [merged, None] if self.return_masked else merged
 
@@ -47,7 +47,7 @@ class Masked(keras.layers.Layer):
         return [outputs, keras.KerasTensor(positions.shape, dtype=self.compute_dtype)]
 
     def get_config(self):
-        config = {**super().get_config(), "return_masked": self.return_masked}
+        config = super().get_config()
         config.pop("autocast", None)
         return config
 

@@ -1,17 +1,16 @@
-"""Pooling over positions that are not padding."""
+"""Pooling over positions that are not padding, and which tokens are pooled or compared."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_bert_rebuild.layers.arguments import BertLayer
+from keras_bert_rebuild.layers.masks import MaskOutsideGraph
 
-class _MaskedPool(keras.layers.Layer):
+
+class _MaskedPool(BertLayer):
     """Base class: a vector per sequence, computed in float32 and returned in the compute dtype."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
 
     def call(self, inputs, mask=None):
         return ops.cast(self._pooled(ops.cast(inputs, "float32"), mask), self.compute_dtype)
@@ -85,7 +84,7 @@ class MaskedPositionPool1D(_MaskedPool):
         super().__init__(**kwargs)
         if first < 1:
             raise ValueError(f"first must be at least 1; got {first}.")
-        self.first = first
+        self.keep(first=first)
 
     def _pooled(self, values, mask):
         tokens = _tokens(values, mask)
@@ -94,5 +93,55 @@ class MaskedPositionPool1D(_MaskedPool):
         total = ops.maximum(ops.sum(weights, axis=-1, keepdims=True), 1.0)
         return ops.sum(values * weights[..., None], axis=-2) / total
 
-    def get_config(self):
-        return {**super().get_config(), "first": self.first}
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class WithoutLeadingTokens(MaskOutsideGraph, BertLayer):
+    """Passes a sequence on and masks its first tokens, such as those of a prompt that is not pooled.
+
+    Args:
+        count: number of tokens to mask, from the first that is not padding.
+
+    Input shape: `(batch, length, hidden)`.
+    Output shape: that of the input.
+    Mask: the mask of the input without the first `count` tokens; None while the graph is built (see `Add`).
+    """
+
+    def __init__(self, count: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if count < 0:
+            raise ValueError(f"count must be at least 0; got {count}.")
+        self.keep(count=count)
+
+    def call(self, inputs, mask=None):
+        # A new tensor, since the mask is attached to the tensor and the input keeps its own.
+        return inputs + ops.zeros((), dtype=inputs.dtype)
+
+    def mask_of(self, inputs: Any, mask: Any) -> Any:
+        tokens = ops.ones_like(inputs[..., 0], dtype="bool") if mask is None else ops.cast(mask, "bool")
+        return ops.logical_and(tokens, ops.cumsum(ops.cast(tokens, "int32"), axis=-1) > self.count)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class ScoredTokens(BertLayer):
+    """Token vectors, zeroed at tokens that are not compared, such as padding and punctuation.
+
+    Input shape: a list of vectors `(batch, length, width)` and numbers `(batch, length)`, 0 at tokens that are not compared.
+    Output shape: `(batch, length, width)`.
+    Mask: consumed, the output has none.
+    """
+
+    def build(self, input_shape):
+        self.built = True
+
+    def call(self, inputs):
+        vectors, scored = inputs
+        return vectors * ops.cast(ops.not_equal(scored, 0), vectors.dtype)[..., None]
+
+    def compute_mask(self, inputs, mask=None):
+        return None
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0]

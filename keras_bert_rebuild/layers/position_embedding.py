@@ -5,8 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild import kernels
+from keras_bert_rebuild.layers.arguments import BertLayer
 from keras_bert_rebuild.layers.keras_layers import look_up
+from keras_bert_rebuild.layers.masks import MaskOutsideGraph, has_sequences, positions_in_sequences
+from keras_bert_rebuild.layers.products import add_bias
 
 MODE_EXPAND = "expand"
 MODE_ADD = "add"
@@ -15,7 +17,7 @@ MODES = (MODE_EXPAND, MODE_ADD, MODE_CONCAT)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class PositionEmbedding(keras.layers.Layer):
+class PositionEmbedding(MaskOutsideGraph, BertLayer):
     """Gives every position of a sequence a learned vector.
 
         mode "add":      outputs[b, l] = inputs[b, l] + embeddings[offset + l]
@@ -32,7 +34,7 @@ class PositionEmbedding(keras.layers.Layer):
 
     Input shape: `(batch, length, hidden)`; in mode "expand" integers `(batch, length)`.
     Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
-    Mask: passed on unchanged in modes "add" and "concat". If it has sequence numbers (`kernels.sequences`), every sequence begins
+    Mask: passed on unchanged in modes "add" and "concat". If it has sequence numbers (`layers.masks`), every sequence begins
         at the first position.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805).
@@ -55,15 +57,16 @@ class PositionEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         if mode == MODE_EXPAND:
             self.autocast = False  # positions are integers
-        self.input_dim = input_dim
-        self.output_dim = output_dim
-        self.mode = mode
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        self.embeddings_regularizer = keras.regularizers.get(embeddings_regularizer)
-        self.embeddings_constraint = keras.constraints.get(embeddings_constraint)
-        self.mask_zero = mask_zero
-        self.offset = offset
-        self.supports_masking = True
+        self.keep(
+            input_dim=input_dim,
+            output_dim=output_dim,
+            mode=mode,
+            embeddings_initializer=embeddings_initializer,
+            embeddings_regularizer=embeddings_regularizer,
+            embeddings_constraint=embeddings_constraint,
+            mask_zero=mask_zero,
+            offset=offset,
+        )
 
     @property
     def max_length(self) -> int:
@@ -92,25 +95,31 @@ class PositionEmbedding(keras.layers.Layer):
         if self.mode == MODE_EXPAND:
             positions = ops.clip(ops.cast(inputs, "int32"), -self.input_dim, self.input_dim)
             return ops.cast(look_up(self.embeddings, positions + self.input_dim), self.compute_dtype)
-        self._check_length(inputs.shape[1])
-        length = ops.shape(inputs)[1]
-        if kernels.has_sequences(mask):
-            # Cast afterwards: in half precision the sum of the gradients of a row is slow on a GPU, and loses most of them.
-            rows = ops.cast(look_up(self.embeddings, kernels.positions_in_sequences(mask) + self.offset), self.compute_dtype)
-            return inputs + rows if self.mode == MODE_ADD else ops.concatenate([inputs, rows], axis=-1)
-        # The reshape makes lengths known only at run time fail if they exceed the table, which would otherwise be broadcast.
-        rows = ops.reshape(self.embeddings[self.offset : self.offset + length], (length, self.output_dim))  # (P, D) → (L, D)
+        packed = has_sequences(mask)
+        rows = self.rows_of_sequences(mask) if packed else self.rows(inputs)  # (B, L, D) or (L, D)
         if self.mode == MODE_ADD:
-            return kernels.add_bias(inputs, rows)
-        rows = ops.broadcast_to(ops.cast(rows, self.compute_dtype)[None], (ops.shape(inputs)[0], length, self.output_dim))
+            return inputs + rows if packed else add_bias(inputs, rows)
+        rows = ops.broadcast_to(ops.cast(rows, self.compute_dtype), (*ops.shape(inputs)[:2], self.output_dim))
         return ops.concatenate([inputs, rows], axis=-1)
 
+    def rows(self, inputs: Any) -> Any:
+        """The rows of the positions of a sequence, `(length, output_dim)`."""
+        self._check_length(inputs.shape[1])
+        length = ops.shape(inputs)[1]
+        # The reshape makes lengths known only at run time fail if they exceed the table, which would otherwise be broadcast.
+        return ops.reshape(self.embeddings[self.offset : self.offset + length], (length, self.output_dim))  # (P, D) → (L, D)
+
+    def rows_of_sequences(self, mask: Any) -> Any:
+        """Those of the positions in every sequence, `(batch, length, output_dim)`, from a mask with sequence numbers."""
+        self._check_length(mask.shape[1])
+        # Cast afterwards: in half precision the sum of the gradients of a row is slow on a GPU, and loses most of them.
+        return ops.cast(look_up(self.embeddings, positions_in_sequences(mask) + self.offset), self.compute_dtype)
+
     def compute_mask(self, inputs, mask=None):
-        if self.mode != MODE_EXPAND:
-            return mask
-        if not self.mask_zero or isinstance(inputs, keras.KerasTensor):
-            return None
-        return ops.not_equal(inputs, int(self.mask_zero))
+        return super().compute_mask(inputs) if self.mode == MODE_EXPAND else mask
+
+    def mask_of(self, inputs: Any, mask: Any) -> Any:
+        return ops.not_equal(inputs, int(self.mask_zero)) if self.mask_zero else None
 
     def compute_output_shape(self, input_shape):
         if self.mode == MODE_EXPAND:
@@ -121,19 +130,6 @@ class PositionEmbedding(keras.layers.Layer):
 
     def compute_output_spec(self, inputs, mask=None):
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
-            "mode": self.mode,
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": keras.regularizers.serialize(self.embeddings_regularizer),
-            "embeddings_constraint": keras.constraints.serialize(self.embeddings_constraint),
-            "mask_zero": self.mask_zero,
-            "offset": self.offset,
-        }
 
     @classmethod
     def from_config(cls, config):

@@ -5,11 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild import kernels
-from keras_bert_rebuild.anatomy.attention_parts import RELATIVE_BIASES
-from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
-from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
+from keras_bert_rebuild.layers.arguments import cloned
+from keras_bert_rebuild.layers.products import product
 from keras_bert_rebuild.layers.scored_self_attention import ScoredSelfAttention, shifted, shifted_to
+
+# The biases that are added to a query before it is compared with contents, distances and segments.
+RELATIVE_BIASES = ("content_bias", "position_bias", "segment_bias")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -51,9 +52,7 @@ class RelativeSelfAttention(ScoredSelfAttention):
     def build(self, input_shape):
         sequence, table, _ = input_shape
         super().build(sequence)
-        with_bias, self.use_bias = self.use_bias, False
-        self.position_key_dense = sub_dense(self, "position_key", table[-1], sequence[-1])
-        self.use_bias = with_bias
+        self.add_dense("position_key", table[-1], sequence[-1], use_bias=False)
         for name in RELATIVE_BIASES:
             setattr(self, name, self._vectors(name, (sequence[-1],)))
         self.segment_embeddings = self._vectors("segment_embeddings", (2, sequence[-1]))
@@ -62,14 +61,14 @@ class RelativeSelfAttention(ScoredSelfAttention):
         """Terms to add to queries · keys: content bias, positions and segments.
 
         Args:
-            query, key: from `queries_keys_values`.
+            query, key: from `project`.
             table: the sinusoids, `(2 · length, hidden)`.
             differ: True if query and key are in different segments, `(batch, queries, length)`.
             positions: positions of the queries in the text, `(batch, queries)`; None if every token is a query.
         """
         content, position, segment = (self._by_heads(getattr(self, name), query.dtype) for name in RELATIVE_BIASES)
         contents = ops.einsum("hk,bshk->bhs", content, key)[:, :, None, :]
-        rows = self._split_heads(kernels.dense(self.position_key_dense, table[None]))[0]  # (2 · L, D) → (2 · L, H, K)
+        rows = self.split(product(self.position_key_dense, table[None]))[0]  # (2 · L, D) → (2 · L, H, K)
         distances = ops.einsum("blhk,mhk->bhlm", query + position, rows)
         distances = shifted(distances) if positions is None else shifted_to(distances, positions)
         of_segment = ops.einsum("blhk,nhk->nbhl", query + segment, self._by_heads(self.segment_embeddings, query.dtype))
@@ -79,12 +78,10 @@ class RelativeSelfAttention(ScoredSelfAttention):
     def get_config(self):
         config = super().get_config()
         del config["history_only"]
-        return {**config, "dtype": sub_layer_dtype(self, [f"{name}_dense" for name in (*PROJECTIONS, "position_key")])}
+        return config
 
     def _vectors(self, name, shape):
-        initializer = self.kernel_initializer
-        initializer = initializer.clone() if isinstance(initializer, keras.initializers.Initializer) else initializer
-        return self.add_weight(shape=shape, initializer=initializer, name=name)
+        return self.add_weight(shape=shape, initializer=cloned(self.kernel_initializer), name=name)
 
     def _by_heads(self, vectors, dtype):
         """`(..., D)` to `(..., heads, head width)`."""

@@ -4,13 +4,13 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.layers.composite import sub_layer_dtype
+from keras_bert_rebuild.layers.arguments import BertLayer, cloned, dtype_of_composite
 
 DENSES = ("dense", "shortcut")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class ResidualDense(keras.layers.Layer):
+class ResidualDense(BertLayer):
     """A dense layer whose input is added to its output.
 
         outputs = activation(inputs · W + b) + inputs            if the widths are equal
@@ -37,10 +37,7 @@ class ResidualDense(keras.layers.Layer):
         super().__init__(**kwargs)
         if units < 1:
             raise ValueError(f"units must be at least 1; got {units}.")
-        self.units, self.use_bias = units, use_bias
-        self.activation = keras.activations.get(activation)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.supports_masking = True
+        self.keep(units=units, activation=activation, use_bias=use_bias, kernel_initializer=kernel_initializer)
 
     def build(self, input_shape):
         width = input_shape[-1]
@@ -49,9 +46,13 @@ class ResidualDense(keras.layers.Layer):
         self.built = True
 
     def _dense(self, name, width, activation, use_bias):
-        # A layer may be frozen before it has sub-layers; and one initializer instance would give equal values twice.
-        initializer = self.kernel_initializer.clone()
-        options = {"use_bias": use_bias, "kernel_initializer": initializer, "trainable": self.trainable, "name": name}
+        # A layer may be frozen before it has sub-layers.
+        options = {
+            "use_bias": use_bias,
+            "kernel_initializer": cloned(self.kernel_initializer),
+            "trainable": self.trainable,
+            "name": name,
+        }
         dense = keras.layers.Dense(self.units, activation, dtype=self.dtype_policy, **options)
         dense.build((None, width))
         return dense
@@ -63,11 +64,5 @@ class ResidualDense(keras.layers.Layer):
         return (*input_shape[:-1], self.units)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "dtype": sub_layer_dtype(self, [name for name in DENSES if getattr(self, name, None) is not None]),
-            "units": self.units,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
+        denses = [dense for dense in (getattr(self, name, None) for name in DENSES) if dense is not None]
+        return {**super().get_config(), "dtype": dtype_of_composite(self, denses)}

@@ -1,12 +1,12 @@
 """Self-attention whose scores are sums of several terms, which no fused kernel supports."""
 
-import functools
 from typing import Any
 
 from keras import ops
 
-from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_bert_rebuild.layers.products import product
+from keras_bert_rebuild.layers.seam import seam
 
 
 class ScoredSelfAttention(MultiHeadSelfAttention):
@@ -24,28 +24,19 @@ class ScoredSelfAttention(MultiHeadSelfAttention):
         """What `position_terms` reads besides queries and keys; in training with dropout."""
         return shared
 
+    @seam
     def call(self, inputs, mask=None, training=None, positions=None, content=None):
         sequence, *shared = inputs
-        if content is None:
-            query, key, value = self.queries_keys_values(sequence)
-            terms = self.position_terms(query, key, *self.prepared(shared, training))
-        else:
-            query = self._split_heads(kernels.dense(self.query_dense, sequence))
-            key, value = (self._split_heads(kernels.dense(dense, content)) for dense in (self.key_dense, self.value_dense))
-            terms = self.position_terms(query, key, *self.prepared(shared, training), positions)
-        divisor = self.divisor(query.shape[-1])
-        added = functools.reduce(ops.add, terms.values())
-        scores = ops.cast(ops.einsum("blhk,bshk->bhls", query, key) / divisor + added / divisor, "float32")
-        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-        if mask is not None:
-            scores = ops.where(kernels.visible_pairs(mask), scores, -1e30)
-        # Keras warns about softmax over one key, which texts of one token have.
-        probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
-        probabilities = ops.cast(probabilities, query.dtype)
-        if self.attention_dropout > 0:
-            probabilities = self.dropout(probabilities, training=training)
-        attended = ops.einsum("bhls,bshk->blhk", probabilities, value)
-        return kernels.dense(self.output_dense, self.edited(self._merge_heads(attended), mask))
+        mask = self.checked(mask[0] if isinstance(mask, (list, tuple)) else mask, sequence)
+        query, key, value = self.project(sequence) if content is None else self.project_streams(sequence, content)
+        shared = (*self.prepared(shared, training), *(() if content is None else (positions,)))
+        return self.merge(self.attend(query, key, value, mask, training, *shared))  # (B, L, H, K) → (B, L, D)
+
+    def project_streams(self, sequence: Any, content: Any) -> tuple[Any, Any, Any]:
+        """Queries of one sequence, keys and values of another."""
+        pairs = (self.query_dense, sequence), (self.key_dense, content), (self.value_dense, content)
+        query, key, value = (self.split(product(dense, read)) for dense, read in pairs)
+        return query, key, value  # (B, L, H, K)
 
     def compute_mask(self, inputs, mask=None):
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask

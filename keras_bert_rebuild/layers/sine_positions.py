@@ -6,12 +6,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild import kernels
+from keras_bert_rebuild.layers.arguments import BertLayer
+from keras_bert_rebuild.layers.masks import has_sequences, positions_in_sequences
 from keras_bert_rebuild.layers.position_embedding import MODE_ADD, MODE_CONCAT, MODE_EXPAND, MODES
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class TrigPosEmbedding(keras.layers.Layer):
+class TrigPosEmbedding(BertLayer):
     """Gives every position a fixed vector: sines in even channels, cosines in odd ones.
 
         vector[p, 2i] = sin(p / 10000^(2i/D))        vector[p, 2i + 1] = cos(p / 10000^(2i/D))
@@ -22,7 +23,7 @@ class TrigPosEmbedding(keras.layers.Layer):
 
     Input shape: `(batch, length, hidden)`; in mode "expand" positions `(batch, length)`.
     Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
-    Mask: passed on unchanged. If it has sequence numbers (`kernels.sequences`), every sequence begins at position 0.
+    Mask: passed on unchanged. If it has sequence numbers (`layers.masks`), every sequence begins at position 0.
 
     Reference: Vaswani et al., 2017, section 3.5 (https://arxiv.org/abs/1706.03762).
     """
@@ -38,16 +39,14 @@ class TrigPosEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         if mode == MODE_EXPAND:
             self.autocast = False  # positions are integers
-        self.mode = mode
-        self.output_dim = output_dim
-        self.supports_masking = True
+        self.keep(mode=mode, output_dim=output_dim)
 
     def call(self, inputs, mask=None):
         if self.mode == MODE_EXPAND:
             return self._vectors(inputs, self.output_dim)
         width = inputs.shape[-1] if self.mode == MODE_ADD else self.output_dim
-        if kernels.has_sequences(mask):
-            vectors = self._vectors(kernels.positions_in_sequences(mask), width)  # (B, L, D)
+        if has_sequences(mask):
+            vectors = self._vectors(positions_in_sequences(mask), width)  # (B, L, D)
             return inputs + vectors if self.mode == MODE_ADD else ops.concatenate([inputs, vectors], axis=-1)
         vectors = self._vectors(ops.arange(ops.shape(inputs)[1], dtype="int32"), width)  # (L, D)
         if self.mode == MODE_ADD:
@@ -61,9 +60,6 @@ class TrigPosEmbedding(keras.layers.Layer):
         if self.mode == MODE_CONCAT:
             return (*input_shape[:-1], input_shape[-1] + self.output_dim)
         return tuple(input_shape)
-
-    def get_config(self):
-        return {**super().get_config(), "mode": self.mode, "output_dim": self.output_dim}
 
     @classmethod
     def from_config(cls, config):

@@ -5,11 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.layers.arguments import BertLayer
 from keras_bert_rebuild.layers.keras_layers import look_up
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class TaskEmbedding(keras.layers.Layer):
+class TaskEmbedding(BertLayer):
     """Adds the vector of a task to every position: `outputs[b, l] = inputs[b, l] + embeddings[task[b]]`.
 
     Args:
@@ -34,14 +35,15 @@ class TaskEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.input_dim = input_dim
-        self.output_dim = output_dim
-        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
-        self.embeddings_regularizer = keras.regularizers.get(embeddings_regularizer)
-        self.embeddings_constraint = keras.constraints.get(embeddings_constraint)
-        self.mask_zero = mask_zero
+        self.keep(
+            input_dim=input_dim,
+            output_dim=output_dim,
+            embeddings_initializer=embeddings_initializer,
+            embeddings_regularizer=embeddings_regularizer,
+            embeddings_constraint=embeddings_constraint,
+            mask_zero=mask_zero,
+        )
         self.autocast = False  # ids given as floats must not be rounded to half precision
-        self.supports_masking = True
 
     def build(self, input_shape):
         self.embeddings = self.add_weight(
@@ -66,14 +68,3 @@ class TaskEmbedding(keras.layers.Layer):
 
     def compute_output_spec(self, inputs):
         return keras.KerasTensor(inputs[0].shape, dtype=self.compute_dtype)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
-            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
-            "embeddings_regularizer": keras.regularizers.serialize(self.embeddings_regularizer),
-            "embeddings_constraint": keras.constraints.serialize(self.embeddings_constraint),
-            "mask_zero": self.mask_zero,
-        }

@@ -1,17 +1,20 @@
 """Token vectors and their table, and the output layer over the vocabulary that is tied to it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_bert_rebuild import kernels
-from keras_bert_rebuild.layers.editable import Editable
+from keras_bert_rebuild.layers.arguments import BertLayer
 from keras_bert_rebuild.layers.keras_layers import Embedding
+from keras_bert_rebuild.layers.masks import MaskOutsideGraph
+from keras_bert_rebuild.layers.products import similarities
+from keras_bert_rebuild.layers.seam import seam
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class TokenEmbedding(Editable, Embedding):
+class TokenEmbedding(MaskOutsideGraph, Embedding):
     """Looks up the vector of every token and also returns the whole table, for the tied output layer.
 
         outputs[0][b, l] = embeddings[inputs[b, l]]        outputs[1] = embeddings
@@ -24,7 +27,7 @@ class TokenEmbedding(Editable, Embedding):
         output_dim: hidden size.
         mask_zero: whether `pad_id` is masked; has no effect with an explicit mask.
         pad_id: the id of the padding token.
-        packed: whether the second input has sequence numbers, see `kernels.sequences`, not just a padding mask.
+        packed: whether the second input has sequence numbers, see `layers.masks`, not just a padding mask.
         **kwargs: see `keras.layers.Embedding`.
 
     Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, nonzero at tokens; with `packed`
@@ -46,16 +49,14 @@ class TokenEmbedding(Editable, Embedding):
         super().build()
 
     def call(self, inputs):
-        return self._look_up(inputs, super().call, ops.cast(ops.convert_to_tensor(self.embeddings), self.compute_dtype))
+        return self.look_up(inputs, super().call, ops.cast(ops.convert_to_tensor(self.embeddings), self.compute_dtype))
 
     def quantized_call(self, inputs):
         # A look-up of every row gives the dequantised table.
-        return self._look_up(inputs, super().quantized_call, super().quantized_call(ops.arange(self.input_dim, dtype="int32")))
+        return self.look_up(inputs, super().quantized_call, super().quantized_call(ops.arange(self.input_dim, dtype="int32")))
 
-    def compute_mask(self, inputs, mask=None):
+    def mask_of(self, inputs: Any, mask: Any) -> Any:
         ids, padding_mask = _split(inputs)
-        if isinstance(ids, keras.KerasTensor):
-            return None
         if padding_mask is not None:
             return [ops.cast(padding_mask, "int32") if self.packed else ops.not_equal(padding_mask, 0), None]
         return [ops.not_equal(ids, self.pad_id) if self.mask_zero else None, None]
@@ -76,12 +77,14 @@ class TokenEmbedding(Editable, Embedding):
     def get_config(self):
         return {**super().get_config(), "pad_id": self.pad_id, **({"packed": True} if self.packed else {})}
 
-    def _look_up(self, inputs, look_up, table):
+    @seam
+    def look_up(self, inputs: Any, look_up: Callable[[Any], Any], table: Any) -> list[Any]:
+        """The vectors of the tokens, `(batch, length, hidden)`, and the table; NaN for ids outside of it."""
         ids, _ = _split(inputs)
         valid = ops.logical_and(ids >= 0, ids < self.input_dim)
         vectors = look_up(ops.cast(ops.clip(ids, 0, self.input_dim - 1), "int32"))
         nan = ops.cast(ops.where(valid, 0.0, float("nan")), vectors.dtype)
-        return self.edited([vectors + nan[..., None], table])
+        return [vectors + nan[..., None], table]
 
 
 def _split(inputs):
@@ -90,7 +93,7 @@ def _split(inputs):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class EmbeddingSimilarity(keras.layers.Layer):
+class EmbeddingSimilarity(BertLayer):
     """Probability of every token of the vocabulary at every position.
 
         outputs = softmax(logits)        logits = features · embeddingsᵀ + bias
@@ -123,12 +126,9 @@ class EmbeddingSimilarity(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.initializer = keras.initializers.get(initializer)
-        self.regularizer = keras.regularizers.get(regularizer)
-        self.constraint = keras.constraints.get(constraint)
-        self.use_bias = use_bias
-        self.stop_gradient = stop_gradient
-        self.supports_masking = True
+        self.keep(
+            initializer=initializer, regularizer=regularizer, constraint=constraint, use_bias=use_bias, stop_gradient=stop_gradient
+        )
 
     def build(self, input_shape):
         if self.use_bias:
@@ -146,7 +146,7 @@ class EmbeddingSimilarity(keras.layers.Layer):
         features, embeddings = inputs
         if self.stop_gradient:
             embeddings = ops.stop_gradient(embeddings)
-        flat = kernels.similarities(ops.reshape(features, (-1, features.shape[-1])), embeddings)
+        flat = similarities(ops.reshape(features, (-1, features.shape[-1])), embeddings)
         logits = ops.reshape(flat, (*ops.shape(features)[:-1], embeddings.shape[0]))
         if self.use_bias:
             logits = logits + self.bias
@@ -158,13 +158,3 @@ class EmbeddingSimilarity(keras.layers.Layer):
     def compute_output_spec(self, inputs, return_logits=False):
         features, embeddings = inputs
         return keras.KerasTensor((*features.shape[:-1], embeddings.shape[0]), dtype="float32")
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "initializer": keras.initializers.serialize(self.initializer),
-            "regularizer": keras.regularizers.serialize(self.regularizer),
-            "constraint": keras.constraints.serialize(self.constraint),
-            "use_bias": self.use_bias,
-            "stop_gradient": self.stop_gradient,
-        }

@@ -3,31 +3,15 @@
 Also initial values that depend only on a seed and the path of the variable, the same on every backend.
 """
 
-import contextlib
-import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
 import numpy as np
 
-_SKIPPED = threading.local()
-
-
-@contextlib.contextmanager
-def skipped_initialization(values):
-    """In this thread, let no `TruncatedNormal` draw numbers: drawing 110 million takes longer than reading them.
-
-    Args:
-        values: a function of a shape and the name of a dtype that returns the values to use instead.
-    """
-    before = getattr(_SKIPPED, "values", None)
-    _SKIPPED.values = values
-    try:
-        yield
-    finally:
-        _SKIPPED.values = before
+from keras_bert_rebuild.layers.seam import executing, seam
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -41,10 +25,21 @@ class TruncatedNormal(keras.initializers.TruncatedNormal):
         super().__init__(mean=mean, stddev=stddev, seed=seed)
 
     def __call__(self, shape: Sequence[int], dtype: Any = None, **kwargs: Any) -> Any:
-        values = getattr(_SKIPPED, "values", None)
-        if values:
-            return values(shape, keras.backend.standardize_dtype(dtype))
+        return self.draw(shape, keras.backend.standardize_dtype(dtype), **kwargs)
+
+    @seam
+    def draw(self, shape: Sequence[int], dtype: str, **kwargs: Any) -> Any:
+        """The values."""
         return super().__call__(shape, dtype=dtype, **kwargs)
+
+
+def skipped_initialization(values: Callable[[Sequence[int], str], Any]) -> AbstractContextManager[None]:
+    """A context in which no `TruncatedNormal` draws numbers: drawing 110 million takes longer than reading them.
+
+    Args:
+        values: a function of a shape and the name of a dtype that returns the values to use instead.
+    """
+    return executing((TruncatedNormal.draw, lambda plain, initializer, shape, dtype, **kwargs: values(shape, dtype)))
 
 
 def drawn_by_name(variable, seed, draw):

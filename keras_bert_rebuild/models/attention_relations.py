@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_rebuild import kernels
+from keras_bert_rebuild.layers.masks import visible_pairs
 
 
 def relation_losses(
@@ -31,7 +31,7 @@ def relation_losses(
 
     Reference: Wang et al., 2021, section 3, for MiniLMv2 (https://arxiv.org/abs/2012.15828).
     """
-    visible = None if mask is None else kernels.visible_pairs(mask)
+    visible = None if mask is None else visible_pairs(mask)
     total: Any = 0.0
     for one, other in relations:
         theirs, mine = (_log_relations(vectors[one], vectors[other], heads, visible) for vectors in (teacher, student))

@@ -9,8 +9,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_rebuild.anatomy.packed import most_sequences
+from keras_bert_rebuild.kernels.traits import on_host
 from keras_bert_rebuild.layers import ExtractFirsts
+from keras_bert_rebuild.layers.masks import most_sequences
 from keras_bert_rebuild.models.named_inputs import is_packed
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.step_plan import StepPlan
@@ -176,10 +177,10 @@ def check_labels(graph: PretrainingGraph, plan: StepPlan, x: Any, labels: dict[s
         ValueError: an id is outside its table, a shape is wrong, or there are more positions to predict than
             `plan.max_predictions`.
     """
-    labels = {head: concrete(label) for head, label in labels.items()}
+    labels = {head: on_host(label) for head, label in labels.items()}
     named = graph.named(x)
     given, padding = graph.padding_of(named)
-    given, masked, mlm = concrete(given), concrete(named["Input-Masked"]), labels.get("MLM")
+    given, masked, mlm = on_host(given), on_host(named["Input-Masked"]), labels.get("MLM")
     if mlm is not None and given is not None and masked is not None:
         real = given != padding
         if plan.max_predictions is not None:
@@ -203,24 +204,14 @@ def _check_label_per_sequence(head, labels, shape):
         )
 
 
-def concrete(values: Any) -> Any:
-    """The values of a tensor or array on the host; None while a function is traced."""
-    if not keras.ops.is_tensor(values):
-        return values if values is None else np.asarray(values)
-    try:
-        return keras.ops.convert_to_numpy(values)
-    except (TypeError, NotImplementedError, RuntimeError):  # JAX's tracers, TensorFlow's symbolic tensors, torch's fake tensors
-        return None
-
-
 def _check_input(model, name, value):
     if name not in ID_INPUTS or value is None or isinstance(value, keras.KerasTensor):
         return value
     if not keras.ops.is_tensor(value):
         return _check_packed(model, name, check_ids(_id_rule(model, name), value).astype("int32"))
-    on_host = concrete(value)
-    if on_host is not None:
-        _check_packed(model, name, check_ids(_id_rule(model, name), on_host))
+    known = on_host(value)
+    if known is not None:
+        _check_packed(model, name, check_ids(_id_rule(model, name), known))
     return value
 
 

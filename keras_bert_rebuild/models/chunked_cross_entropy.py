@@ -2,8 +2,8 @@
 
 from keras import ops
 
-from keras_bert_rebuild import kernels
 from keras_bert_rebuild.kernels.gradients import with_gradient
+from keras_bert_rebuild.layers.products import similarities
 
 # The column of the label in the result of `label_log_probabilities`.
 LABEL_COLUMN = 1
@@ -73,7 +73,7 @@ def _log_probabilities(features, table, bias, labels, chunk):
 
 
 def _logits(features, table, bias, i, chunk):
-    return kernels.similarities(_slice(features, i, chunk), table) + bias
+    return similarities(_slice(features, i, chunk), table) + bias
 
 
 def _slice(x, i, chunk):

@@ -8,14 +8,15 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import HEADS
-from keras_bert_rebuild.kernels.slots import at_positions, slots_of
-from keras_bert_rebuild.models.block_states import block_states
+from keras_bert_rebuild.layers.seam import executing
+from keras_bert_rebuild.layers.slots import at_positions, slots_of
+from keras_bert_rebuild.models.by_head import by_head, in_order
 from keras_bert_rebuild.models.distillation_objectives import Objective, Seen
-from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of, shared_with
-from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
+from keras_bert_rebuild.models.named_inputs import ids_of
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
-from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan, by_head, in_order, running_step
+from keras_bert_rebuild.models.running_step import RunningStep, running_step
+from keras_bert_rebuild.models.step_plan import StepPlan
 
 MLM = HEADS["mlm"].layer
 
@@ -104,12 +105,6 @@ class TeacherGraph(PretrainingGraph):
         super().__init__(model)
         self.last = last
 
-    @functools.cached_property
-    def embedding(self) -> keras.Model:
-        block = blocks_of(self.model)[0]
-        table = self.model.get_layer("Embedding-Token").output[1]
-        return keras.Model(self.model.inputs, [input_of(block), table, *shared_with(block)])
-
     def seen(self, ids: dict[str, Any], positions: Any, with_features: bool) -> Seen:
         """The teacher's outputs for a batch in inference mode.
 
@@ -118,11 +113,10 @@ class TeacherGraph(PretrainingGraph):
             positions: positions of the MLM head, `(batch, slots)`; None for all.
             with_features: whether the MLM head is read.
         """
-        first, table, *shared = self.embedding([ids[tensor.name] for tensor in self.model.inputs], training=False)
-        mask = real_tokens({layer.name: layer for layer in self.model.layers}, ids)
-        states = [ops.stop_gradient(x) for x in block_states(self.model, first, mask, shared, last=self.last, training=False)]
+        start = self.view.embed(ids)
+        states = [ops.stop_gradient(x) for x in self.view.states(start, self.last, final_norm=True)]
         features = self.features(at_positions(states[-1], positions)) if with_features else None
-        return Seen(self, states, mask, table, None if features is None else ops.stop_gradient(features))
+        return Seen(self, states, start.mask, start.table, None if features is None else ops.stop_gradient(features))
 
 
 class DistillationGraph(PretrainingGraph):
@@ -142,14 +136,13 @@ class DistillationGraph(PretrainingGraph):
         ids = ids_of(self.whole, inputs)
         everywhere = self.labelled(ids)
         slots = slots_of(everywhere, plan.max_predictions)
-        first, table, *shared = self.embedding([ids[tensor.name] for tensor in self.model.inputs], training=training)
-        mask = real_tokens({layer.name: layer for layer in self.model.layers}, ids)
-        remat = plan.remat and step is not None and step.kind == TRAIN
-        states = block_states(self.model, first, mask, shared, training=training, remat=remat)
+        start = self.view.embed(ids, training)
+        with executing(*self.execution_of(plan, step).rules):
+            states = [*self.view.states(start, training=training, final_norm=True)]
         features = self.features(at_positions(states[-1], slots[0]))
-        outputs = self.answers(plan, None if step is None else step.labels, everywhere, slots, features, table)
+        outputs = self.answers(plan, None if step is None else step.labels, everywhere, slots, features, start.table)
         has_logits = plan.gives_logits and plan.chunk is None
-        student = Seen(self, states, mask, table, features, outputs[MLM] if has_logits else None)
+        student = Seen(self, states, start.mask, start.table, features, outputs[MLM] if has_logits else None)
         teacher = self.teacher.seen(ids, slots[0], self.reads_head)
         for objective in self.whole.objectives:
             projection = self.whole.projections.get(objective.name)

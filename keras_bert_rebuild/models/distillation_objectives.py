@@ -9,9 +9,8 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.layers.products import product
 from keras_bert_rebuild.models.attention_relations import relation_losses
-from keras_bert_rebuild.models.block_states import projections
-from keras_bert_rebuild.models.encoder_blocks import blocks_of
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.soft_targets import chunked_soft_target_losses, soft_target_losses
 
@@ -28,7 +27,7 @@ class Seen:
 
     graph: PretrainingGraph
     states: Sequence[Any]
-    """The result of `block_states`."""
+    """The input of the first block, and the outputs of the blocks; of the last one after the final norm."""
 
     mask: Any
     """`(batch, length)`, False at padding, or the numbers of sequences."""
@@ -214,7 +213,7 @@ class AttentionRelations(Objective):
         total: Any = 0.0
         for theirs, mine in self.layers:
             of_teacher, of_student = (
-                projections(blocks_of(seen.graph.model)[number - 1], seen.states[number - 1], names)
+                _projections(seen.graph.view.blocks[number - 1], seen.states[number - 1], names)
                 for seen, number in ((teacher, theirs), (student, mine))
             )
             total = total + relation_losses(of_teacher, of_student, self.relations, self.heads, student.mask)
@@ -240,6 +239,13 @@ def check_pairs(what: str, pairs: Sequence[tuple[int, int]], teacher: Any, stude
             if not lowest <= number <= config.num_hidden_layers:
                 last = config.num_hidden_layers
                 raise ValueError(f"the layers of {what} must be from {lowest} to {last} in the {whose}; got {theirs}:{mine}.")
+
+
+def _projections(block, x, names):
+    """Queries, keys or values of a block with input `x` by name, `(batch, length, hidden)`, before rotary positions."""
+    norm = block.halves[0].norm
+    read = norm(x) if block.order == "pre" and norm is not None else x
+    return {name: product(getattr(block.attention, f"{name}_dense"), read) for name in names}
 
 
 def _difference(measure, theirs, mine):

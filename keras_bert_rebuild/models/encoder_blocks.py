@@ -8,6 +8,7 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.parts import ATTENTION, FEED_FORWARD
+from keras_bert_rebuild.layers.seam import seam
 from keras_bert_rebuild.models.block_convolution import add_convolution, convolution_of, make_convolution
 
 # The two halves of a block, and the layers after the main layer of each half, in the order of the fields of `Half`.
@@ -42,9 +43,30 @@ class BlockLayers(NamedTuple):
     convolution: Any = None
 
     @property
+    def fields(self):
+        """The layers in the order of the fields, None where there is none."""
+        return [layer for part in (*self.halves, self.convolution or ()) for layer in part]
+
+    @property
     def layers(self):
-        """All layers, in the order of the fields."""
-        return [layer for part in (*self.halves, self.convolution or ()) for layer in part if layer is not None]
+        """All layers, in this order."""
+        return [layer for layer in self.fields if layer is not None]
+
+    @property
+    def attention(self):
+        """The layer in which tokens read each other."""
+        return self.halves[0].sub_layer
+
+    @property
+    def last(self):
+        """The layer whose output is that of the block; None in a block that ends before it."""
+        if self.convolution is not None:
+            return self.convolution.norm
+        return self.halves[-1].add if self.order == "pre" else self.halves[-1].norm
+
+    def first_of(self, half):
+        """The layer of a half that reads the input of the half."""
+        return half.sub_layer if self.order == "post" or half.norm is None else half.norm
 
 
 @dataclass(frozen=True)
@@ -171,18 +193,7 @@ def block_of(layers_by_name, number, order="post"):
     return BlockLayers(halves, order, convolution_of(layers_by_name, number))
 
 
-def blocks_of(model):
-    """The encoder blocks of a model in execution order, from `block_of`; a shared block is repeated as often as it runs.
-
-    Raises:
-        ValueError: the model has no config, which says how often a shared block runs.
-    """
-    if model.config is None:
-        raise ValueError("expected a model with a config, from get_model, build_model or from_pretrained; got one without.")
-    by_name = {layer.name: layer for layer in model.layers}
-    return [block_of(by_name, block.number, block.order) for block in model.config.encoder().blocks]
-
-
+@seam
 def run_block(block, x, context=IN_GRAPH):
     """Run an encoder block: y = Dropout(layer(x)) for each half; an adapter adds its own output to y.
 
@@ -226,8 +237,7 @@ def input_of(block):
     Args:
         block: `BlockLayers`.
     """
-    half = block.halves[0]
-    layer = half.sub_layer if block.order == "post" or half.norm is None else half.norm
+    layer = block.first_of(block.halves[0])
     return layer.input[0] if isinstance(layer.input, (list, tuple)) else layer.input
 
 

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.layers import ConditionalRandomField, EmbeddingSimilarity, Masked
+from keras_bert_rebuild.models.by_head import by_head
 from keras_bert_rebuild.models.loss_protocols import FromLogits, TakesChains, TakesLogProbabilities, takes_logits
 
 PROBABILITIES, LOGITS, LOG_PROBABILITIES = "probabilities", "logits", "log-probabilities"
@@ -50,13 +51,7 @@ def check_losses(heads, loss, answer):
     Raises:
         ValueError: there is such a loss.
     """
-    if isinstance(loss, dict):
-        losses = {head: loss.get(head) for head in heads}
-    elif isinstance(loss, (list, tuple)):
-        losses = dict(zip(heads, loss, strict=False))  # Keras reports what is missing
-    else:
-        losses = dict.fromkeys(heads, loss)
-    for head, head_loss in losses.items():
+    for head, head_loss in by_head(heads, loss, strict=False).items():
         taken, given = _taken(head_loss), answer(head, head_loss)
         if None not in (taken, given) and taken != given:
             name = head_loss if isinstance(head_loss, str) else getattr(head_loss, "__name__", type(head_loss).__name__)

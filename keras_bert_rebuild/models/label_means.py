@@ -1,8 +1,6 @@
 """The losses that a model reports: means over all labels of an epoch, independent of how they are batched."""
 
-import contextlib
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -10,35 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.models.batch_check import concrete
-
-# Replicas of MirroredStrategy are threads.
-_NOTES = threading.local()
-
-
-@contextlib.contextmanager
-def noted_means() -> Iterator[list[Any]]:
-    """A list of the reports (`note_mean`) of losses that are computed within the context, on this thread."""
-    outer = getattr(_NOTES, "now", None)
-    notes: list[Any] = []
-    _NOTES.now = notes
-    try:
-        yield notes
-    finally:
-        _NOTES.now = outer
-
-
-def note_mean(loss: keras.losses.Loss, mean: Any, count: Any) -> None:
-    """Report the mean of a loss and its number of labels to the model that computes it; does nothing outside a model.
-
-    Args:
-        loss: the loss.
-        mean: the mean over the labels of the batch, a scalar.
-        count: the divisor of the sum over the labels: their number, or the sum of their weights.
-    """
-    notes = getattr(_NOTES, "now", None)
-    if notes is not None:
-        notes.append((loss, mean, count))
+from keras_bert_rebuild.models.by_head import by_head
+from keras_bert_rebuild.models.running_step import running_step
 
 
 class LabelMeans:
@@ -62,15 +33,17 @@ class LabelMeans:
 
     @classmethod
     def of_compiled(cls, model: keras.Model, loss: Any, loss_weights: Any) -> "LabelMeans | None":
-        """The means of a model, from its `compile` arguments; None if there is not a loss for each output."""
-        losses, weights = _by_output(model, loss), _by_output(model, loss_weights)
-        return None if not losses or weights is None else cls(losses, weights)
+        """The means of a model, from its `compile` arguments; None if there is no loss."""
+        # The order in which Keras visits them.
+        heads = sorted(model.output) if isinstance(model.output, dict) else model.output_names
+        losses, weights = (_given(by_head(heads, values, strict=False)) for values in (loss, loss_weights))
+        return cls(losses, weights) if losses else None
 
     def update(self, notes: list[Any], added: list[Any], rows: Any) -> None:
         """Add a batch.
 
         Args:
-            notes: the list from `noted_means`.
+            notes: what the losses have reported.
             added: further losses, such as those of regularisers.
             rows: number of examples in the batch.
         """
@@ -103,6 +76,27 @@ class LabelMeans:
         return results
 
 
+class LabelMeansModel(keras.Model):
+    """A model whose reported losses are means over all labels of an epoch, if `_label_means` is set when it is compiled."""
+
+    _label_means: LabelMeans | None = None
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return super().metrics if self._label_means is None else [*super().metrics, self._label_means.metric]
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        loss, step = super().compute_loss(x, y, y_pred, sample_weight, training), running_step(self)
+        if self._label_means is not None and step is not None:
+            # Now, not later: inside a JAX gradient, values can only be returned through the variables of metrics.
+            self._label_means.update(step.means, self.losses, ops.shape(keras.tree.flatten(y_pred)[0])[0])
+        return loss
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        return results if self._label_means is None else self._label_means.reported(results)
+
+
 class _Sums(keras.metrics.Metric):
     """Sums and their divisors. Its own result is not reported."""
 
@@ -121,7 +115,7 @@ class _Sums(keras.metrics.Metric):
     def means(self):
         """A list with a mean for every sum; 0 if the divisor is 0."""
         # At the end of an epoch JAX would compile a program for each of these operations; other backends must not wait for a step.
-        on_host = concrete(self.sums.value) if traits.compiles_each_shape() else None
+        on_host = traits.on_host(self.sums.value) if traits.compiles_each_shape() else None
         if on_host is not None:
             totals, counts = on_host
             return list(np.divide(totals, counts, out=np.zeros_like(totals), where=counts != 0))
@@ -129,22 +123,5 @@ class _Sums(keras.metrics.Metric):
         return ops.unstack(ops.divide_no_nan(totals, counts), self.size)
 
 
-def _by_output(model, values):
-    """The values for the outputs of a model, by name, in the order in which Keras visits them.
-
-    Args:
-        values: a dictionary, a list or one value for all, as for `compile`.
-
-    Returns:
-        A dictionary without None values; None if there is not one value for each output.
-    """
-    in_dictionary = isinstance(model.output, dict)
-    names = sorted(model.output) if in_dictionary else model.output_names
-    if not isinstance(values, dict):
-        values = values if isinstance(values, (list, tuple)) else [values] * len(names)
-        if len(values) != len(names):
-            return None
-        values = dict(zip(names, values, strict=True))
-    elif not in_dictionary:
-        values = {name: values.get(name) for name in names}
+def _given(values):
     return {name: value for name, value in values.items() if value is not None}

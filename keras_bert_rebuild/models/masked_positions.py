@@ -5,8 +5,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_rebuild.kernels.slots import at_positions
 from keras_bert_rebuild.layers import Masked
+from keras_bert_rebuild.layers.slots import at_positions
 
 
 def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:

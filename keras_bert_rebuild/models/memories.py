@@ -6,8 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.models.encoder_blocks import RELATIVE, Context, blocks_of, input_of, run_block
-from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
+from keras_bert_rebuild.models.encoder_blocks import RELATIVE, Context, run_block
+from keras_bert_rebuild.models.encoder_view import EncoderView
+from keras_bert_rebuild.models.named_inputs import ids_of
 
 
 def run_with_memories(model: keras.Model, inputs: Any, memories: Sequence[Any] | None = None) -> tuple[Any, list[Any]]:
@@ -37,17 +38,16 @@ def run_with_memories(model: keras.Model, inputs: Any, memories: Sequence[Any] |
     relative = None if config is None else config.encoder().relative
     if relative is None or relative.kind != "relative":
         raise ValueError(f"memories need a model with relative attention and a config, such as an XLNet; got {model.name}.")
-    blocks, layers = blocks_of(model), {layer.name: layer for layer in model.layers}
-    ids = ids_of(model, inputs)
-    x = keras.Model(model.inputs, input_of(blocks[0]))([*ids.values()], training=False)
-    _check(memories, blocks, x)
+    view, ids = EncoderView(model), ids_of(model, inputs)
+    x, real, *_ = view.embed(ids)
+    _check(memories, view.blocks, x)
     past = 0 if memories is None else memories[0].shape[1]
     segments = _after(ops.zeros((x.shape[0], past), "int32"), ids["Input-Segment"])
     width = past + x.shape[1]
-    shared = (layers[RELATIVE].vectors(width, width, x.shape[-1]), layers[f"{RELATIVE}-Segment"](segments))
-    mask = _after(ops.ones((x.shape[0], past), "bool"), real_tokens(layers, ids))
+    shared = (view.layers[RELATIVE].vectors(width, width, x.shape[-1]), view.layers[f"{RELATIVE}-Segment"](segments))
+    mask = _after(ops.ones((x.shape[0], past), "bool"), real)
     context, following = Context(mask=mask, training=False, shared=shared), []
-    for number, block in enumerate(blocks):
+    for number, block in enumerate(view.blocks):
         memory = x[:, :0] if memories is None else ops.cast(ops.convert_to_tensor(memories[number]), x.dtype)
         reused = _after(memory, x[:, : relative.reused or None])
         following.append(ops.stop_gradient(reused[:, max(0, reused.shape[1] - (relative.memory or reused.shape[1])) :]))

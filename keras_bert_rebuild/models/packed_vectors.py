@@ -8,9 +8,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.models.after_tokens import graph_after_tokens
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import TOKEN
+from keras_bert_rebuild.models.encoder_view import graph_after_tokens
 from keras_bert_rebuild.models.rematerialised import recomputed, stateless
 
 # The poolings that are weighted means, with a function from the position of a token in its text and the number of tokens, both

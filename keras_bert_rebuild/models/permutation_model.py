@@ -7,13 +7,15 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.models.build_model import build_model
-from keras_bert_rebuild.models.encoder_blocks import blocks_of
+from keras_bert_rebuild.models.by_head import in_order
 from keras_bert_rebuild.models.named_inputs import ids_of
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
-from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan, in_order, running_step
-from keras_bert_rebuild.models.two_streams import check_two_streams, two_streams
+from keras_bert_rebuild.models.running_step import RunningStep, running_step
+from keras_bert_rebuild.models.step_plan import StepPlan
+from keras_bert_rebuild.models.two_streams import two_stream_view, two_streams
 
 ORDER = "Input-Order"
 
@@ -62,11 +64,9 @@ class PermutationGraph(PretrainingGraph):
 
     def hidden_at(self, positions: Any, plan: StepPlan, step: RunningStep | None, inputs: Any, training: bool | None) -> list[Any]:
         ids = ids_of(self.whole, inputs)
-        first, table, *shared = self.embedding([ids[tensor.name] for tensor in self.model.inputs], training=training)
-        layers, hidden = check_two_streams(self.model), hidden_by(ids[ORDER])
-        remat = plan.remat and step is not None and step.kind == TRAIN
-        blocks, start = blocks_of(self.model), [first, *shared]
-        return [two_streams(layers, blocks, start, ids, hidden, positions, training, remat), table]
+        start = self.view.embed(ids, training)
+        with executing(*self.execution_of(plan, step).rules):
+            return [two_streams(self.view, start, hidden_by(ids[ORDER]), positions, training), start.table]
 
 
 def hidden_by(order: Any) -> Any:
@@ -94,7 +94,7 @@ def build_permutation_model(config: BertConfig, seq_len: int | None = None) -> P
     if not config.encoder().embedding.query:
         raise ValueError(f"a two-stream model must be of the family xlnet; got {config.family}.")
     model = build_model(config, ["mlm"], seq_len=seq_len, query_trained=True)
-    check_two_streams(model)
+    two_stream_view(model)
     *inputs, masked = model.inputs
     order = keras.Input((seq_len,), dtype="int32", name=ORDER)
     whole = PermutationModel([*inputs, order, masked], model.outputs[0])

@@ -6,20 +6,18 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild import kernels
 from keras_bert_rebuild.anatomy.heads import TRANSFORM
-from keras_bert_rebuild.anatomy.packed import most_sequences
-from keras_bert_rebuild.kernels.interventions import running_interventions
-from keras_bert_rebuild.kernels.slots import at_positions, nan_if_left_out, slots_of
-from keras_bert_rebuild.layers import Dense
+from keras_bert_rebuild.kernels.real_tokens import feed_forward_of_tokens, tokens_alone
+from keras_bert_rebuild.layers import Dense, FeedForward
+from keras_bert_rebuild.layers.masks import most_sequences, slots_with_sequences
+from keras_bert_rebuild.layers.seam import PLAIN, Execution, executing, execution
+from keras_bert_rebuild.layers.slots import at_positions, nan_if_left_out, slots_of
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
-from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of, shared_with
+from keras_bert_rebuild.models.encoder_view import REMATERIALISED, EncoderView, on_tokens_alone
 from keras_bert_rebuild.models.masked_positions import labelled_positions
 from keras_bert_rebuild.models.named_inputs import is_packed, named_inputs, real_tokens
-from keras_bert_rebuild.models.rematerialised import run_rematerialised
-from keras_bert_rebuild.models.run_in_parts import run_in_parts
-from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
-from keras_bert_rebuild.models.tokens_alone import run_on_tokens_alone, runs_on_tokens_alone
+from keras_bert_rebuild.models.running_step import TRAIN, RunningStep
+from keras_bert_rebuild.models.step_plan import StepPlan
 
 
 class PretrainingGraph:
@@ -39,7 +37,7 @@ class PretrainingGraph:
     def without_last_layers(self) -> keras.Model:
         """The graph up to the last layers of the heads. Outputs: the input of MLM's last, the token table, the inputs of others."""
         hidden = self.transform[0].input if self.transform else self.model.get_layer("MLM-Sim").input[0]
-        outputs = [hidden, self._table]
+        outputs = [hidden, self.model.get_layer("MLM-Sim").input[1]]  # a shared embedding has a table in each graph
         for head in self.other_heads:
             layer = self.model.get_layer(head)
             outputs.append(layer.input if isinstance(layer, Dense) else self.model.outputs[self.model.output_names.index(head)])
@@ -52,16 +50,9 @@ class PretrainingGraph:
         return [present[name] for name in TRANSFORM if name in present]
 
     @functools.cached_property
-    def embedding(self) -> keras.Model:
-        """The graph up to the first encoder block, the token table, and the inputs that blocks share."""
-        blocks = blocks_of(self.model)
-        outputs = [input_of(blocks[0]), self._table, *shared_with(blocks[0])]
-        return keras.Model(self.model.inputs, outputs)
-
-    @property
-    def _table(self):
-        """The token table in this graph; a shared embedding has one in each graph."""
-        return self.model.get_layer("MLM-Sim").input[1]
+    def view(self) -> EncoderView:
+        """The encoder of the model."""
+        return EncoderView(self.model)
 
     @property
     def vocab_size(self) -> int:
@@ -88,7 +79,7 @@ class PretrainingGraph:
         if not self.packed:
             return None
         numbers = ops.convert_to_tensor(self.named(inputs)["Input-Mask"])
-        return kernels.slots_with_sequences(numbers, most_sequences(ops.shape(numbers)[1]))
+        return slots_with_sequences(numbers, most_sequences(ops.shape(numbers)[1]))
 
     def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
         """The outputs of the heads in a training or test step.
@@ -154,30 +145,35 @@ class PretrainingGraph:
     def hidden_at(self, positions: Any, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> list[Any]:
         """The input of the MLM head at some positions, `(batch, slots, hidden)`, or at all for None; the token table; and the
         inputs of the last layers of the other heads."""
-        trains = step is not None and step.kind == TRAIN
-        if trains and plan.remat and blocks_of(self.model):
-            hidden, *others = self._in_parts(inputs, self._mask(inputs), run_rematerialised)
-        elif trains and plan.skips_padding:
-            with kernels.padding_is_unread():
-                hidden, *others = self._without_padding(inputs, training)
+        in_step = self.execution_of(plan, step)
+        if in_step.rules and self.view.blocks:
+            hidden, *others = self._in_parts(inputs, in_step)
+        elif step is not None and step.kind == TRAIN and plan.skips_padding:
+            hidden, *others = self._without_padding(inputs, training)
         else:
             hidden, *others = self.without_last_layers(inputs, training=training)
         return [at_positions(hidden, positions), *others]  # (B, L, D) → (B, slots, D)
 
     def _without_padding(self, inputs, training):
-        """The same of a training step that reads nothing at padding; interventions need the layout of the batch."""
-        alone, mask = None, self._mask(inputs)
-        if runs_on_tokens_alone(self.model) and not running_interventions():
-            alone = kernels.tokens_alone(self.model.config.encoder().width, mask)
-        if alone is None:
+        """The same of a training step that reads nothing at padding; other rules need the layout of the batch."""
+        if execution().rules:
             return self.without_last_layers(inputs, training=training)
-        return self._in_parts(inputs, mask, functools.partial(run_on_tokens_alone, alone))
+        if self.model.config is not None and self.view.runs_on_tokens_alone:
+            mask = real_tokens(self.view.layers, self.named(inputs))
+            tokens = tokens_alone(self.model.config.encoder().width, mask)
+            if tokens is not None:
+                return self._in_parts(inputs, on_tokens_alone(tokens))
+        with executing((FeedForward.call, feed_forward_of_tokens)):
+            return self.without_last_layers(inputs, training=training)
 
-    def _in_parts(self, inputs, mask, run_blocks):
-        return run_in_parts(self.model, self.embedding, inputs, mask, self.other_heads, run_blocks)
+    def _in_parts(self, inputs, execution):
+        start = self.view.embed(self.named(inputs), training=True)
+        hidden, *others = self.view.before_logits(start, self.other_heads, execution)
+        return [hidden, start.table, *others]
 
-    def _mask(self, inputs):
-        return real_tokens({layer.name: layer for layer in self.model.layers}, self.named(inputs))
+    def execution_of(self, plan: StepPlan, step: RunningStep | None) -> Execution:
+        """How blocks run in a step, or for None in a direct call."""
+        return REMATERIALISED if plan.remat and step is not None and step.kind == TRAIN else PLAIN
 
     def masked(self, mlm: Any, labelled: Any) -> Any:
         """Outputs of the MLM head with a mask of the labelled ones, which every JAX transformation loses."""

@@ -9,17 +9,19 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.slots import at_positions, slots_of
 from keras_bert_rebuild.layers import MaskedConv1D
+from keras_bert_rebuild.layers.slots import at_positions, slots_of
 from keras_bert_rebuild.models.batch_check import CLASSES, check_labels
 from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.by_head import by_head, in_order
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN
-from keras_bert_rebuild.models.encoder_blocks import blocks_of
+from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.head_answers import LOGITS, PROBABILITIES, as_needed, log_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.masked_positions import flat_labels, weights_at
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
-from keras_bert_rebuild.models.step_plan import TEST, TRAIN, StepPlan, by_head, in_order, running_step
+from keras_bert_rebuild.models.running_step import TEST, TRAIN, running_step
+from keras_bert_rebuild.models.step_plan import StepPlan
 
 # Heads that read labelled tokens or the first one of a sequence.
 TOKEN_HEADS = {"MLM", "NSP", "SOP"}
@@ -81,7 +83,7 @@ class PretrainingModel(BertModel):
     ) -> None:
         plan = StepPlan.of_compiled(self.output_names, loss, (metrics, weighted_metrics), self.remat)
         if plan.remat:
-            blocks_of(self)  # raises now, not in a step, if the model has no config
+            EncoderView(self)  # raises now, not in a step, if the model has no config
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs)
         self._plan = dataclasses.replace(plan, skips_padding=self._skips_padding())
 

@@ -1,35 +1,22 @@
 """Rematerialisation: the activations inside an encoder block are recomputed in the backward pass instead of being stored."""
 
-import functools
+from dataclasses import replace
 
 import keras
 from keras import ops
 
-from keras_bert_rebuild.models.encoder_blocks import Context, run_block
 
-
-def run_rematerialised(blocks, x, mask, shared=()):
-    """Run encoder blocks one after the other, each as `run_rematerialised_block`."""
-    return functools.reduce(lambda x, block: run_rematerialised_block(block, x, mask, shared), blocks, x)
-
-
-def run_rematerialised_block(block, x, mask, shared=()):
-    """Run an encoder block in a training step as `run_block` does, rematerialised.
-
-    Args:
-        block: `BlockLayers`.
-        x: `(batch, length, hidden)`.
-        mask: `(batch, length)`, False at padding.
-        shared: inputs that blocks share, floats first.
-    """
+def rematerialised_block(plain, block, x, context):
+    """A rule for `run_block` in a training step: the same, rematerialised; arguments as for `run_block`."""
     # TensorFlow requires gradients for every argument, so tensors without any, such as the mask, are not arguments.
-    floats = [tensor for tensor in shared if "float" in keras.backend.standardize_dtype(tensor.dtype)]
-    others = shared[len(floats) :]
-    return rematerialised(block.layers, functools.partial(_run_block, block, mask, others))(x, *floats)
+    floats = [tensor for tensor in context.shared if "float" in keras.backend.standardize_dtype(tensor.dtype)]
+    others, streams = context.shared[len(floats) :], [] if context.content is None else [context.content]
 
+    def run(x, *tensors):
+        content = tensors[-1] if streams else None
+        return plain(block, x, replace(context, shared=(*tensors[: len(floats)], *others), content=content))
 
-def _run_block(block, mask, others, x, *floats):
-    return run_block(block, x, Context(mask=mask, training=True, shared=(*floats, *others)))
+    return rematerialised(block.layers, run)(x, *floats, *streams)
 
 
 def rematerialised(layers, function):

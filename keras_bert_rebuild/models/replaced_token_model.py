@@ -9,19 +9,18 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import HEADS
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.kernels.slots import at_positions, slots_of
+from keras_bert_rebuild.layers.slots import at_positions, slots_of
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
-from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of
+from keras_bert_rebuild.models.by_head import by_head, in_order
+from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.loss_protocols import Ignores
 from keras_bert_rebuild.models.masked_positions import flat_labels, put_at_positions
-from keras_bert_rebuild.models.named_inputs import real_tokens
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
-from keras_bert_rebuild.models.rematerialised import run_rematerialised
-from keras_bert_rebuild.models.run_in_parts import run_in_parts
+from keras_bert_rebuild.models.running_step import RunningStep
 from keras_bert_rebuild.models.sampled_tokens import sample_tokens
-from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan, by_head, in_order
+from keras_bert_rebuild.models.step_plan import StepPlan
 
 MLM, RTD = HEADS["mlm"].layer, HEADS["rtd"].layer
 
@@ -120,11 +119,9 @@ class ReplacedTokenGraph(PretrainingGraph):
         return keras.Model(self.whole.discriminator.inputs, self.whole.discriminator.outputs)
 
     @functools.cached_property
-    def discriminator_embedding(self) -> keras.Model:
-        """The discriminator up to its first encoder block, and the token table."""
-        model = self.whole.discriminator
-        outputs = [input_of(blocks_of(model)[0]), model.get_layer("Embedding-Token").output[1]]
-        return keras.Model(model.inputs, outputs)
+    def discriminator_view(self) -> EncoderView:
+        """The encoder of the discriminator."""
+        return EncoderView(self.whole.discriminator)
 
     def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
         named = {name: ops.convert_to_tensor(value) for name, value in self.named(inputs).items()}
@@ -135,13 +132,12 @@ class ReplacedTokenGraph(PretrainingGraph):
         sampled = sample_tokens(mlm, at_positions(named["Input-Draw"], positions))
         tokens = put_at_positions(named["Input-Token"], labelled, positions, sampled)
         model, read = self.whole.discriminator, {**named, "Input-Token": tokens}
-        given = [read[tensor.name] for tensor in model.inputs]
-        if plan.remat and step.kind == TRAIN and blocks_of(model):
-            mask = real_tokens({layer.name: layer for layer in model.layers}, read)
-            _, _, hidden = run_in_parts(model, self.discriminator_embedding, given, mask, [RTD], run_rematerialised)
+        execution, view = self.execution_of(plan, step), self.discriminator_view
+        if execution.rules and view.blocks:
+            _, hidden = view.before_logits(view.embed(read, training=True), [RTD], execution)
             replaced = model.get_layer(RTD)(hidden)
         else:
-            replaced = self.discriminator(given, training=training)
+            replaced = self.discriminator([read[tensor.name] for tensor in model.inputs], training=training)
         return {MLM: mlm, TOKENS: tokens, RTD: replaced}
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_rebuild import kernels
 from keras_bert_rebuild.kernels.gradients import with_gradient
+from keras_bert_rebuild.layers.products import similarities
 
 
 def soft_target_losses(teacher: Any, student: Any, temperature: float = 1.0) -> Any:
@@ -87,7 +87,7 @@ def _divergence(theirs, mine):
 
 
 def _logits(features, table, bias):
-    return kernels.similarities(features, table) + bias
+    return similarities(features, table) + bias
 
 
 def _chunk(x, i, chunk):

@@ -1,19 +1,15 @@
-"""The plan of a pretraining model's steps, which `compile` determines, and the step that a thread is running."""
+"""The plan of a pretraining model's steps, which `compile` determines."""
 
-import contextlib
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 
-from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.models.by_head import by_head
 from keras_bert_rebuild.models.head_answers import check_needs_no_vocabulary, needs_of, takes_ids
 from keras_bert_rebuild.models.loss_protocols import Gathers, TakesChunks, takes_logits
-
-# Kinds of steps.
-TRAIN, TEST, PREDICT = "train", "test", "predict"
+from keras_bert_rebuild.models.running_step import TEST, TRAIN
 
 
 @dataclass(frozen=True)
@@ -90,65 +86,8 @@ class StepPlan:
         return (self.remat and kind == TRAIN) or (self.gives_logits and kind in (TRAIN, TEST))
 
 
-@dataclass(frozen=True)
-class RunningStep:
-    """The step that a thread is running."""
-
-    model: keras.Model
-    kind: str
-    """`TRAIN`, `TEST` or `PREDICT`."""
-
-    labels: Any = None
-    """The labels of the MLM head if it is computed in chunks, else None. Keras calls a model with its inputs only; without labels
-    there, every chunk would have to be computed twice after the call, for the loss and for the metrics."""
-
-
-# Replicas of MirroredStrategy are threads: an attribute of the model would leak from one to another.
-_THREAD = threading.local()
-
-
-@contextlib.contextmanager
-def running(model: keras.Model, kind: str, labels: Any = None) -> Iterator[None]:
-    """A context that marks that this thread is running a step of a model."""
-    outer = getattr(_THREAD, "step", None)
-    _THREAD.step = RunningStep(model, kind, labels)
-    try:
-        yield
-    finally:
-        _THREAD.step = outer
-
-
-def running_step(model: keras.Model) -> RunningStep | None:
-    """The step of this model that this thread is running."""
-    step = getattr(_THREAD, "step", None)
-    return step if step is not None and step.model is model else None
-
-
-def by_head(heads: Sequence[str], values: Any) -> dict[str, Any]:
-    """A value for every output, from a dictionary, a list, or one value for all outputs.
-
-    Raises:
-        ValueError: a dictionary has none of the names, or a list another length.
-    """
-    if isinstance(values, dict):
-        if values and not set(heads) & set(values):
-            raise ValueError(f"expected values by the names of the outputs, {', '.join(heads)}; got {', '.join(map(str, values))}.")
-        return {head: values.get(head) for head in heads}
-    values = values if isinstance(values, (list, tuple)) else [values] * len(heads)
-    if len(values) != len(heads):
-        raise ValueError(f"expected one value for each of the outputs {', '.join(heads)}; got {len(values)}.")
-    return dict(zip(heads, values, strict=True))
-
-
-def in_order(heads: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """The values in the order of the outputs; for a single output the value itself, not a list."""
-    return bare_if_one([values[head] for head in heads])
-
-
 def _metrics_of(heads, head, metrics):
     """The metrics of one head, from the `compile` argument for all."""
-    if isinstance(metrics, dict):
-        metrics = metrics.get(head)
-    elif len(heads) > 1 and isinstance(metrics, (list, tuple)):
-        metrics = dict(zip(heads, metrics, strict=False)).get(head)
+    if len(heads) > 1 or isinstance(metrics, dict):
+        metrics = by_head(heads, metrics, strict=False)[head] if isinstance(metrics, (dict, list, tuple)) else metrics
     return keras.tree.flatten(metrics)

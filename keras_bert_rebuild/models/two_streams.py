@@ -1,16 +1,15 @@
 """XLNet's two streams: the content stream, and the query stream that predicts tokens without attending to them."""
 
-import functools
 from dataclasses import replace
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_bert_rebuild.kernels.slots import at_positions
-from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, input_of, run_block, shared_with
-from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
-from keras_bert_rebuild.models.rematerialised import rematerialised
+from keras_bert_rebuild.layers.slots import at_positions
+from keras_bert_rebuild.models.encoder_blocks import Context, run_block
+from keras_bert_rebuild.models.encoder_view import EncoderView, Start
+from keras_bert_rebuild.models.named_inputs import ids_of
 
 # The layer with the initial vector of queries, and the dropout after it.
 QUERY, QUERY_DROPOUT = "Embedding-Query", "Embedding-Dropout"
@@ -41,58 +40,45 @@ def run_two_streams(model: keras.Model, inputs: Any, hidden: Any, positions: Any
 
     Reference: Yang et al., 2019, section 2.3 (https://arxiv.org/abs/1906.08237).
     """
-    layers, blocks = check_two_streams(model), blocks_of(model)
-    ids = ids_of(model, inputs)
-    start = keras.Model(model.inputs, [input_of(blocks[0]), *shared_with(blocks[0])])([*ids.values()], training=training)
-    return two_streams(layers, blocks, start, ids, hidden, positions, training)
+    view = two_stream_view(model)
+    return two_streams(view, view.embed(ids_of(model, inputs), training), hidden, positions, training)
 
 
-def check_two_streams(model):
-    """The layers of a model by name, after a check that it can run two streams.
+def two_stream_view(model: keras.Model) -> EncoderView:
+    """The encoder of a model, after a check that it can run two streams.
 
     Raises:
         ValueError: the model has no query vector, no config or no block.
     """
-    layers = {layer.name: layer for layer in model.layers}
-    if QUERY not in layers or getattr(model, "config", None) is None or not model.config.num_hidden_layers:
+    names = [layer.name for layer in model.layers]
+    if QUERY not in names or getattr(model, "config", None) is None or not model.config.num_hidden_layers:
         raise ValueError(f"two streams need a model with a query vector, a config and a block, such as an XLNet; got {model.name}.")
-    return layers
+    return EncoderView(model)
 
 
-def two_streams(layers, blocks, start, ids, hidden, positions, training, remat=False):
+def two_streams(view: EncoderView, start: Start, hidden: Any, positions: Any, training: bool | None) -> Any:
     """The vectors of the queries, as for `run_two_streams`.
 
     Args:
-        layers: the layers of the model by name.
-        blocks: the result of `blocks_of`.
-        start: the input of the first block, the sinusoids of the distances, and where segments differ.
-        ids: the result of `ids_of`.
+        view: the encoder, from `two_stream_view`.
+        start: from its `embed`: the sequence, the sinusoids of the distances, and where segments differ.
         hidden, positions, training: as for `run_two_streams`.
-        remat: whether a block stores only its inputs for the backward pass, in each stream.
     """
-    content, table, differ = start
-    seen = ops.logical_and(ops.equal(hidden, 0), real_tokens(layers, ids)[:, None, :])
+    content, (table, differ) = start.x, start.shared
+    seen = ops.logical_and(ops.equal(hidden, 0), start.mask[:, None, :])
     itself = ops.eye(ops.shape(content)[1], dtype="bool")[None]
-    of_content = Context(mask=ops.logical_or(seen, itself)[:, None], training=training, shared=(differ,))
+    of_content = Context(mask=ops.logical_or(seen, itself)[:, None], training=training, shared=(table, differ))
     rows, other = (_rows_at(values, positions) for values in (seen, differ))
-    of_query = Context(mask=rows[:, None], positions=positions, training=training, shared=(other,))
-    vector = ops.cast(ops.convert_to_tensor(layers[QUERY].vector), content.dtype)
+    of_query = Context(mask=rows[:, None], positions=positions, training=training, shared=(table, other))
+    vector = ops.cast(ops.convert_to_tensor(view.layers[QUERY].vector), content.dtype)
     query = ops.broadcast_to(vector[None], (*ops.shape(rows)[:2], ops.shape(content)[2]))
-    if QUERY_DROPOUT in layers:
-        query = layers[QUERY_DROPOUT](query, training=training)
-    for number, block in enumerate(blocks, 1):
-        run_query, run_content = functools.partial(_run, block, of_query), functools.partial(_run, block, of_content)
-        if remat:
-            run_query, run_content = (rematerialised(block.layers, run) for run in (run_query, run_content))
-        query = run_query(query, table, content)
-        if number < len(blocks):
-            content = run_content(content, table)
+    if QUERY_DROPOUT in view.layers:
+        query = view.layers[QUERY_DROPOUT](query, training=training)
+    for number, block in enumerate(view.blocks, 1):
+        query = run_block(block, query, replace(of_query, content=content))
+        if number < len(view.blocks):
+            content = run_block(block, content, of_content)
     return query
-
-
-def _run(block, context, x, table, content=None):
-    """Run a block on one stream; tensors with gradients are arguments, as `rematerialised` requires."""
-    return run_block(block, x, replace(context, shared=(table, *context.shared), content=content))
 
 
 def _rows_at(values, positions):

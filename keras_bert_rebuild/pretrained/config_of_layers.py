@@ -53,7 +53,7 @@ def config_of_layers(encoder):
         ValueError: a block is incomplete, as in a model that ends within a block, or differs from BERT's.
     """
     layers = {name: vars(layer) for name, layer in encoder.layers.items()}
-    numbers = sorted(set(encoder.blocks))
+    numbers = sorted(set(encoder.numbers))
     needed = [f"Encoder-{n}-{half}{end}" for n in numbers for half in HALVES for end in ("", "-Norm")]
     missing = [name for name in ("Embedding-Position", *needed) if name not in layers]
     if missing:

@@ -8,6 +8,7 @@ import keras
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
+from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.models.named_inputs import settings_of_inputs
 
@@ -64,7 +65,7 @@ def _output_blocks(model):
         if layer["name"] == "Encoder-Output":
             outputs = [tensor["config"]["keras_history"] for tensor in layer["inbound_nodes"][0]["args"][0]]
     layers_of_block = {}
-    for i in range(model.config.num_hidden_layers):
-        layers_of_block.setdefault(f"Encoder-{model.config.block_of_layer(i) + 1}-FeedForward-Norm", []).append(i)
+    for i, block in enumerate(EncoderView(model).blocks):
+        layers_of_block.setdefault(block.last.name, []).append(i)
     # If layers share a block, the index of the call tells them apart; `output_layer_num` lists the last output first.
     return [layers_of_block[name][call] for name, call, _ in reversed(outputs)]

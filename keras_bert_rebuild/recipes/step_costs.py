@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from keras_bert_rebuild import kernels
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, PRODUCT, Held
 from keras_bert_rebuild.anatomy.parts import parts_of, weights_of
+from keras_bert_rebuild.layers.products import product
 from keras_bert_rebuild.training.optimizers.muon import ROUNDS, is_matrix
 
 
@@ -122,7 +122,7 @@ def matrix_ceiling(dtype="float32", seconds=0.5):
 
 def _product(layer, matrix):
     started = time.perf_counter()
-    float(ops.convert_to_numpy(ops.cast(kernels.dense(layer, matrix)[0, 0], "float32")))  # waits for the device
+    float(ops.convert_to_numpy(ops.cast(product(layer, matrix)[0, 0], "float32")))  # waits for the device
     return time.perf_counter() - started
 
 

@@ -6,17 +6,15 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.anatomy.heads import HEADS
-from keras_bert_rebuild.models.distillation_objectives import IMITATED
 from keras_bert_rebuild.models.head_answers import CHAINS, LOGITS, answer_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
-from keras_bert_rebuild.models.replaced_token_model import TOKENS
-from keras_bert_rebuild.training.distilled_loss import DistilledLoss
 from keras_bert_rebuild.training.losses import PretrainingLoss, ReplacedTokenAccuracy, ReplacedTokenLoss, ReplacedTokenShare
 from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
 from keras_bert_rebuild.training.optimizers.whole_batch import of_whole_batch
 
 RTD = HEADS["rtd"].layer
+LABELLED = {head.layer for head in HEADS.values()}
 
 # Substrings of the paths of the variables that decay: tables and kernels, neither biases nor gamma and beta. The list also has
 # keras_bert's names of the kernels, so that it works for both libraries.
@@ -104,20 +102,35 @@ def compile_model(
 def _loss_of(head, **arguments):
     """The loss of an output: binary cross entropy for replaced tokens, a mean for outputs that are losses, else cross entropy;
     none for sampled tokens."""
-    if head == TOKENS:
-        return None
-    if head in IMITATED:
+    kind = _kind_of(head)
+    if kind == "losses":
+        from keras_bert_rebuild.training.distilled_loss import DistilledLoss
+
         return DistilledLoss()
+    if kind == "tokens":
+        return None
     return ReplacedTokenLoss() if head == RTD else PretrainingLoss(**arguments)
 
 
 def _metrics_of(head, name, heads):
     """The metrics of an output, from one name for all outputs; with sampled tokens also the fraction of replaced ones."""
-    if head in (TOKENS, *IMITATED):
+    if _kind_of(head) != "answers":
         return None
     if (head, name) != (RTD, "accuracy"):
         return name
-    return [ReplacedTokenAccuracy(), ReplacedTokenShare()] if TOKENS in heads else ReplacedTokenAccuracy()
+    sampled = any(_kind_of(other) == "tokens" for other in heads)
+    return [ReplacedTokenAccuracy(), ReplacedTokenShare()] if sampled else ReplacedTokenAccuracy()
+
+
+def _kind_of(head):
+    """Whether an output is answers to labels, losses that the model has computed, or tokens that it has sampled."""
+    if head in LABELLED:
+        return "answers"
+    # Only models with other outputs need these.
+    from keras_bert_rebuild.models.distillation_objectives import IMITATED
+    from keras_bert_rebuild.models.replaced_token_model import TOKENS
+
+    return "losses" if head in IMITATED else "tokens" if head == TOKENS else "answers"
 
 
 def _heads_of(model):

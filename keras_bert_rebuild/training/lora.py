@@ -25,8 +25,7 @@ from keras_bert_rebuild.files.kinds import ADAPTERS
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.output import check_file
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.layers.feed_forward import DENSES
-from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
+from keras_bert_rebuild.layers.arguments import CompositeLayer
 from keras_bert_rebuild.layers.truncated_normal import drawn_by_name
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
@@ -86,9 +85,6 @@ ADAPTED = adapted_patterns()
 TRAINED = ("^(NSP-Dense|Classification|Token-Classification|Token-Classification-CRF|Question-Answering)/",)
 
 FORMAT = "keras_bert_rebuild.lora"
-
-# The attributes of composed layers that are dense layers.
-SUB_LAYERS = (*(f"{name}_dense" for name in PROJECTIONS), *DENSES)
 
 
 def add_lora(
@@ -226,7 +222,7 @@ def _kernels(model):
     """The dense layers of a model and of its composed layers, by the path of their kernel."""
     found = {}
     for layer in model.layers:
-        for part in (layer, *(getattr(layer, name, None) for name in SUB_LAYERS)):
+        for part in (layer, *(layer.denses if isinstance(layer, CompositeLayer) else ())):
             if isinstance(part, keras.layers.Dense):
                 path = next((variable.path for variable in part.weights if variable.path.endswith("/kernel")), None)
                 if path is not None:

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild import kernels
-from keras_bert_rebuild.models.label_means import note_mean
+from keras_bert_rebuild.models.running_step import note_mean
 
 # The label of positions that a loss ignores.
 IGNORED = -100

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.models.label_means import note_mean
+from keras_bert_rebuild.models.running_step import note_mean
 from keras_bert_rebuild.training.similarities import similarity_of
 
 # Replaces −∞ for candidates that do not count: its exponential is 0 and has no gradient.

@@ -11,8 +11,7 @@ from keras_bert_rebuild.anatomy.heads import HEADS
 from keras_bert_rebuild.anatomy.part import Weight, formula_of
 from keras_bert_rebuild.anatomy.parts import ATTENTION, adapted_patterns, every_part, num_params, parts_of, weights_of
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
-from keras_bert_rebuild.kernels.choice import choose
-from keras_bert_rebuild.kernels.conditions import WINDOWS
+from keras_bert_rebuild.kernels.bands import WINDOWS, is_in_bands
 
 ROWS = [part for part in every_part() if part.weights]
 
@@ -46,7 +45,7 @@ def test_attention_within_a_window_counts_what_is_computed(window):
     part = attention["Windowed attention"][0]
     for length in (WINDOWS * window, WINDOWS * window + 1):
         letters = letters_of(config.encoder(), length=length)
-        in_bands = choose("windowed_attention", np.zeros((1, length, 1, 1), "float32"), window) is not None
+        in_bands = is_in_bands(length, window)
         keys = 3 * window if in_bands else length
         assert value(part.operations, letters) == 8 * length * 768**2 + 4 * length * keys * 768
         assert value(part.kept, letters) == (3 + 2 * (3 if in_bands else 1)) * length * 768 + 12 * length * keys

@@ -13,7 +13,8 @@ from keras_bert_rebuild import add_lora, attention_maps, build_model, compile_mo
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.layers.sine_positions import angles, rotate
-from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
+from keras_bert_rebuild.models.encoder_blocks import Context, run_block
+from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
 from keras_bert_rebuild.training.distributed.distribution import axes_of
@@ -126,7 +127,7 @@ def test_hidden_states_and_attention_maps_equal_plain_numpy(model, ids):
 
 
 def test_a_block_outside_the_graph_equals_the_block_in_the_graph(model, rng):
-    block = blocks_of(model)[1]
+    block = EncoderView(model).blocks[1]
     x = rng.normal(size=(1, 5, 16)).astype("float32")
     alone = run_block(block, x, Context(training=False))
     moved = run_block(block, x, Context(training=False, positions=np.arange(5)[None] + 7))  # only distances count

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.checkpoints.loaded_values import handed_over, unwritten
+from keras_bert_rebuild.kernels import handed_over, unwritten
 from keras_bert_rebuild.kernels.traits import ALIGNMENT, aligned_array
 
 MEBIBYTE = 2**20

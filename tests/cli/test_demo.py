@@ -25,6 +25,7 @@ from keras_bert_rebuild.cli.older_names import renewed
 from keras_bert_rebuild.cli.parser_table import FILE
 from keras_bert_rebuild.data.corpora.documents import docstring_document
 from keras_bert_rebuild.explain.summary import summary_rows
+from keras_bert_rebuild.models.encoder_view import EncoderView
 
 ROOT = Path(__file__).parents[2]
 
@@ -171,7 +172,7 @@ def test_the_word_before_predicts_the_word_that_follows_it_most_often():
 def test_blocks_after_the_first_are_one_line_of_the_summary():
     model = get_model(300, transformer_num=3, embed_dim=24, head_num=2, feed_forward_dim=48, seq_len=10, pos_num=10)
     rows = summary_rows(model)
-    lines = demo_architecture.folded(rows)
+    lines = demo_architecture.folded(rows, EncoderView(model))
     (later,) = [line for line in lines if "again" in line[0]]
     assert later[0] == "Encoder-2 to Encoder-3: the same 8 layers again"
     assert sum(int(line[2].replace(",", "")) for line in lines) == model.count_params()

@@ -8,8 +8,8 @@ from helpers.run_model import answers
 from helpers.small import compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, Tokenizer, WordPieceTokenizer, attention_maps, build_model, get_model
-from keras_bert_rebuild.explain.attention_maps import attention_probabilities
 from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.models.find_encoder import find_encoder
 
 SIZES = {
     "vocab_size": 60,
@@ -210,10 +210,18 @@ def test_ids_with_a_tokenizer_have_token_names(kind):
 
 
 def test_a_fully_masked_query_has_zero_attention(rng):
-    q, k = rng.normal(size=(2, 1, 1, 3, 4)).astype("float32")
-    got = attention_probabilities(q, k, np.array([[False, True, True]]), visible=np.tri(3, dtype=bool))
-    assert not got[0, 0, 0].any()
-    np.testing.assert_allclose(got[0, 0, 1:].sum(-1), 1, atol=1e-6)
+    model = spread(small_model(), rng)
+    (ids, segments, _), _ = small_batch(rng, 2)
+    ids[0] = 0  # a row of padding alone
+    maps = attention_maps(model, [ids, segments])
+    assert not maps.probabilities[:, 0].any()
+    np.testing.assert_allclose(maps.probabilities[:, 1].sum(-1), 1, atol=1e-6)
+    for block in find_encoder(model).blocks:
+        block.attention.history_only = True
+    ids[0, -1] = 7  # in causal attention the queries before it see no key
+    maps = attention_maps(model, [ids, segments])
+    assert not maps.probabilities[:, 0, :, :-1].any()
+    assert (maps.probabilities[:, 0, :, -1, -1] == 1).all()
 
 
 def test_what_does_not_fit_is_one_sentence():

@@ -34,7 +34,7 @@ from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
-from keras_bert_rebuild.kernels import conditions
+from keras_bert_rebuild.kernels import bands
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface, config_to_huggingface
@@ -228,8 +228,8 @@ def test_bands_change_no_answer_and_no_step(pooling, rng, ids, monkeypatch):
     config = CONFIG.replace(classifier_pooling=pooling)
     weights, labels = random_model(config, ("classification",), rng).get_weights(), np.array([0, 2])
     found = []
-    for windows in (conditions.WINDOWS, 0):
-        monkeypatch.setattr(conditions, "WINDOWS", windows)
+    for windows in (bands.WINDOWS, 0):
+        monkeypatch.setattr(bands, "WINDOWS", windows)
         model = build_model(config, ("classification",))
         model.set_weights(weights)
         compile_model(model, optimizer=keras.optimizers.SGD(0.1), jit_compile=False)
@@ -237,8 +237,8 @@ def test_bands_change_no_answer_and_no_step(pooling, rng, ids, monkeypatch):
         before = answers(model, given)
         model.train_on_batch(given, np.concatenate([labels, labels]))
         found.append([*before, attention_maps(model, given[:1]).probabilities, *model.get_weights()])
-    for plain, bands in zip(*found, strict=True):
-        np.testing.assert_allclose(bands, plain, atol=1e-5)
+    for plain, in_bands in zip(*found, strict=True):
+        np.testing.assert_allclose(in_bands, plain, atol=1e-5)
 
 
 def test_long_texts_cost_what_their_windows_do():

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from keras_bert_rebuild.explain.attention_maps import AttentionMaps, attention_probabilities
+from helpers.reference import softmax
+from keras_bert_rebuild.explain.attention_maps import AttentionMaps
 from keras_bert_rebuild.explain.embedding_anatomy import EmbeddingAnatomy
 
 
@@ -13,7 +14,7 @@ def random_maps(rng, layers=2, heads=3, length=9, width=4, tokens=None):
     sentences = (np.arange(length) >= length // 2).astype(int)
     sentences[[0, length // 2, -1]] = -1
     return AttentionMaps(
-        probabilities=np.stack([attention_probabilities(q, k, mask) for q, k in zip(queries, keys, strict=True)]),
+        probabilities=softmax(queries @ keys.swapaxes(-1, -2) / np.float32(width**0.5)).astype("float32"),
         layers=tuple(range(layers)),
         heads=tuple(range(heads)),
         ids=np.arange(length)[None],

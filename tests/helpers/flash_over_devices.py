@@ -17,7 +17,7 @@ value = jnp.ones(query.shape)
 @jax.jit
 def outputs_and_gradient(query, value):
     def attend(value):
-        return jax_flash.attention_with_dropout(query, query, value, mask, False, 0.5, seed, interpret=True)
+        return jax_flash.attention_with_dropout(query, query, value, mask, 0.5, seed, interpret=True)
 
     def attend_to_inputs(inputs, kernels):
         denses = [SimpleNamespace(compute_dtype="float32", kernel=kernel, bias=kernel[0]) for kernel in kernels]
@@ -39,7 +39,7 @@ def main():
         jax.sharding.NamedSharding(keras.distribution.distribution().device_mesh.backend_mesh, jax.sharding.PartitionSpec("batch")),
     )
     two = outputs_and_gradient(*split)
-    odd = jax.eval_shape(lambda x: jax_flash.attention_with_dropout(x, x, x, mask[:3], False, 0.5, seed, interpret=True), query[:3])
+    odd = jax.eval_shape(lambda x: jax_flash.attention_with_dropout(x, x, x, mask[:3], 0.5, seed, interpret=True), query[:3])
     first, second = (np.asarray(shard.data) for shard in two[0].addressable_shards)
     print(
         json.dumps(

@@ -1,25 +1,39 @@
 """Attention within a window in bands is that over all pairs, whatever the length, the window and the padding."""
 
-import functools
+from unittest import mock
 
 import keras
 import numpy as np
 import pytest
 from helpers.gradients import TOLERANCES, value_and_gradients
+from helpers.plain_form import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from keras_bert_rebuild import kernels
-from keras_bert_rebuild.kernels.bands import attend_in_bands
-from keras_bert_rebuild.kernels.choice import choose
-from keras_bert_rebuild.kernels.conditions import WINDOWS
-from keras_bert_rebuild.kernels.operations import within_window
+from keras_bert_rebuild.kernels import bands
+from keras_bert_rebuild.kernels.bands import WINDOWS, attend_in_bands
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
 BACKEND = keras.config.backend()
 # Of 65,536 numbers less than one is dropped on average.
 NEARLY_NONE = 1e-9
+# The number of windows beyond which bands are used.
+IN_BANDS, AS_A_WHOLE = 0, 1000
+
+
+def attended(windows, layer, *arguments):
+    """Attention in bands, of all pairs, or in the plain form."""
+    if windows is None:
+        return plain(layer.attend, *arguments)
+    with mock.patch.object(bands, "WINDOWS", windows):
+        return layer.attend(*arguments)
+
+
+def built(heads, width, **options):
+    layer = MultiHeadSelfAttention(heads, **options)
+    layer.build((None, None, heads * width))
+    return layer
 
 
 def by_hand(query, key, value, mask, window, causal):
@@ -48,7 +62,7 @@ def qkv(rng, length, batch=2, heads=2, width=4):
     padding=st.sampled_from(["none", "left", "right", "middle", "all"]),
     seed=st.integers(0, 99),
 )
-def test_both_forms_are_the_definition(length, window, causal, of_pairs, padding, seed):
+def test_all_forms_are_the_definition(length, window, causal, of_pairs, padding, seed):
     rng = np.random.default_rng(seed)
     cut = rng.integers(0, length + 1)
     real = np.ones((2, length), bool)
@@ -64,9 +78,10 @@ def test_both_forms_are_the_definition(length, window, causal, of_pairs, padding
     arrays = qkv(rng, length)
     expected = by_hand(*arrays, pairs, window, causal)
     tensors = [ops.convert_to_tensor(array, dtype="float32") for array in arrays]
-    mask = ops.convert_to_tensor(pairs[:, None] if of_pairs else real)
-    for form in (attend_in_bands, within_window):
-        got = ops.convert_to_numpy(form(*tensors, mask, window, causal, 0.0, None))
+    layer = built(2, 4, window=window, history_only=causal)
+    mask = layer.checked(ops.convert_to_tensor(pairs[:, None] if of_pairs else real), tensors[0])
+    for form in (IN_BANDS, AS_A_WHOLE, None):
+        got = ops.convert_to_numpy(attended(form, layer, *tensors, mask))
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
@@ -80,11 +95,10 @@ def test_gradients_are_those_of_all_pairs(side, dropout, dtype, rng):
     arrays, upstream = qkv(rng, 11), rng.standard_normal((2, 11, 2, 4))
 
     def run(form):
-        seeds = keras.random.SeedGenerator(3)
-        attend = functools.partial(form, mask=ops.convert_to_tensor(real), window=2, causal=False, dropout=dropout, seeds=seeds)
-        return value_and_gradients(lambda query, key, value: attend(query, key, value), upstream, *arrays, dtype=dtype)
+        layer, mask = built(2, 4, window=2, attention_dropout=dropout, dtype=dtype), ops.convert_to_tensor(real)
+        return value_and_gradients(lambda *tensors: attended(form, layer, *tensors, mask, True), upstream, *arrays, dtype=dtype)
 
-    for one, other in zip(run(attend_in_bands), run(within_window), strict=True):
+    for one, other in zip(run(IN_BANDS), run(AS_A_WHOLE), strict=True):
         assert np.isfinite(one).all()
         scale = 4 * TOLERANCES[dtype] * max(1.0, np.abs(other).max())
         np.testing.assert_allclose(one, other, rtol=0, atol=scale)
@@ -93,8 +107,8 @@ def test_gradients_are_those_of_all_pairs(side, dropout, dtype, rng):
 @pytest.mark.compiles_long
 def test_dropout_drops_probabilities_and_preserves_their_mean(rng):
     ones = ops.ones((2, 400, 4, 4))
-    real, seeds = ops.ones((2, 400), dtype="bool"), keras.random.SeedGenerator(3)
-    found = ops.convert_to_numpy(attend_in_bands(ones, ones, ones, real, 8, False, 0.5, seeds))[..., 0]
+    layer = built(4, 4, window=8, attention_dropout=0.5)
+    found = ops.convert_to_numpy(layer.attend(ones, ones, ones, ops.ones((2, 400), dtype="bool"), True))[..., 0]
     assert found.mean() == pytest.approx(1, abs=0.02)
     # 17 keys of which each counts with 0 or 2 / 17, and no two heads have the same.
     assert found[:, 8:-8].std() == pytest.approx(17**-0.5, rel=0.05)
@@ -102,9 +116,17 @@ def test_dropout_drops_probabilities_and_preserves_their_mean(rng):
 
 
 def test_bands_are_used_for_long_texts_only():
-    query = np.zeros((1, WINDOWS * 3 + 1, 2, 4), "float32")
-    assert choose("windowed_attention", query, 3) is attend_in_bands
-    assert choose("windowed_attention", query[:, :-1], 3) is None
+    def keys(length, of_pairs=False):
+        """How many keys a query is compared with."""
+        seen, x = [], ops.zeros((1, length, 2, 4))
+        mask = ops.ones((1, 1, length, length) if of_pairs else (1, length), "bool")
+        rest = lambda layer, query, key, *others: seen.append(key.shape[1]) or query  # noqa: E731
+        attend_in_bands(rest, built(2, 4, window=3), x, x, x, mask)
+        return seen
+
+    assert keys(WINDOWS * 3 + 1) == [9]
+    assert keys(WINDOWS * 3) == [WINDOWS * 3]
+    assert keys(WINDOWS * 3 + 1, of_pairs=True) == [WINDOWS * 3 + 1]
 
 
 @pytest.mark.compiles_long
@@ -116,9 +138,7 @@ def test_a_compiled_function_of_any_length_gives_the_same(rng):
     for length in (1, 9, 21):
         x = rng.standard_normal((2, length, 8)).astype("float32")
         mask = np.arange(length) < np.array([length, 1])[:, None]
-        q, k, v = layer.queries_keys_values(ops.convert_to_tensor(x))
-        plain = within_window(q, k, v, ops.ones((2, length), dtype="bool"), 2, False, 0.0, None)
-        expected = ops.convert_to_numpy(layer.output_dense(layer._merge_heads(plain)))
+        expected = ops.convert_to_numpy(plain(layer, x))
         np.testing.assert_allclose(model.predict_on_batch(x), expected, atol=1e-5)
         masked = ops.convert_to_numpy(layer(x, mask=ops.convert_to_tensor(mask)))
         alone = ops.convert_to_numpy(layer(x[1:, :1]))
@@ -132,12 +152,12 @@ def test_a_compiled_function_of_any_length_gives_the_same(rng):
 def test_a_graph_of_unknown_length_has_both_forms_and_their_gradients(rate, jit, rng):
     import tensorflow as tf
 
-    seeds = keras.random.SeedGenerator(3)
+    layer = built(2, 4, window=2, attention_dropout=rate)
 
     def gradients(query, key, value, mask):
         with tf.GradientTape() as tape:
             tape.watch(query)
-            found = kernels.windowed_attention(query, key, value, mask, 2, dropout=rate, seeds=seeds)
+            found = layer.attend(query, key, value, mask, True)
             loss = tf.reduce_sum(found**3)
         return found, tape.gradient(loss, query)
 

@@ -63,7 +63,7 @@ def test_nothing_of_the_size_of_the_scores_or_of_the_bits_is_retained():
     x, seed, mask = np.ones((2, 32, 2, 8), "float32"), np.array([3, 1], "uint32"), np.ones((2, 1, 1, 32), bool)
 
     def run(x):
-        x = jax_dropout.attention_with_dropout(x, x, x, mask, False, 0.1, seed)
+        x = jax_dropout.attention_with_dropout(x, x, x, mask, 0.1, seed)
         return jax_dropout.drop(x, 0.1, seed)
 
     retained = jax.tree.leaves(jax.vjp(run, x)[1])

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 from helpers.other_process import finish, start
+from helpers.plain_form import chosen
 from helpers.pretended_device import PROCESSOR, gpu, pretend
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
@@ -50,7 +51,7 @@ def compiled(form, rate, blocks):
 
     @jax.jit
     def run(query, key, value, upstream, mask, seed):
-        outputs, gradients = jax.vjp(lambda *tensors: attention(*tensors, mask, False, rate, seed), query, key, value)
+        outputs, gradients = jax.vjp(lambda *tensors: attention(*tensors, mask, rate, seed), query, key, value)
         return outputs, *gradients(upstream)
 
     return run
@@ -144,7 +145,7 @@ def test_it_lowers_to_triton_for_cuda(dtype, width, length):
 
     def step(query, key, value, mask, seed):
         def loss(*tensors):
-            return jax_flash.attention_with_dropout(*tensors, mask, False, 0.1, seed).astype("float32").sum()
+            return jax_flash.attention_with_dropout(*tensors, mask, 0.1, seed).astype("float32").sum()
 
         return jax.value_and_grad(loss, (0, 1, 2))(query, key, value)
 
@@ -226,24 +227,25 @@ def on_a_gpu(monkeypatch):
 
 
 def dropped(rng, mask=PACKED, causal=False):
-    """The name of the form at the seam, and its outputs in a step that is traced."""
+    """The name of the kernel at the seam, and its outputs in a step that is traced."""
     import jax
 
-    from keras_bert_rebuild import kernels
-    from keras_bert_rebuild.kernels.choice import choose
+    from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
-    tensors, seeds = normal(rng, (2, 70, 1, 16))[:3], keras.random.SeedGenerator(3)
-    form = choose("attention", tensors[0], mask, causal, 0.1)
-    attend = jax.jit(lambda *tensors: kernels.attention(*tensors, mask, causal=causal, dropout=0.1, seeds=seeds))
-    return getattr(form, "func", form).__module__.rpartition(".")[2], np.asarray(attend(*tensors))
+    keras.utils.set_random_seed(3)
+    layer, tensors = MultiHeadSelfAttention(1, attention_dropout=0.1, history_only=causal), normal(rng, (2, 70, 1, 16))[:3]
+    layer.build((2, 70, 16))
+    form = chosen(MultiHeadSelfAttention.attend, layer, *tensors, mask, True)
+    attend = jax.jit(lambda *tensors: layer.attend(*tensors, mask, True))
+    return form, np.asarray(attend(*tensors))
 
 
 def test_a_gpu_has_it_at_the_seam_once_a_trial_has_passed_with_the_numbers_of_the_plain_form(on_a_gpu):
     form, outputs = dropped(np.random.default_rng(1))
-    assert form == "jax_flash"
+    assert form == "jax_attention.attend_in_flash"
     pretend(on_a_gpu, PROCESSOR)
     plain_form, expected = dropped(np.random.default_rng(1))
-    assert plain_form == "jax_dropout"
+    assert plain_form == "jax_attention.attend_with_dropout"
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-5)
 
 
@@ -251,9 +253,9 @@ def test_what_the_kernel_does_not_take_has_the_plain_form(on_a_gpu, rng):
     from keras_bert_rebuild.kernels import jax_trials
 
     on_a_gpu.setattr(jax_trials, "_fault", lambda *arguments: None)
-    assert dropped(rng)[0] == "jax_flash"
-    assert dropped(rng, causal=True)[0] == "jax_dropout"
-    assert dropped(rng, mask=PADDED[:, None, None])[0] == "jax_dropout"
+    assert dropped(rng)[0] == "jax_attention.attend_in_flash"
+    assert dropped(rng, causal=True)[0] == "jax_attention.attend_with_dropout"
+    assert dropped(rng, mask=PADDED[:, None, None])[0] == "jax_attention.attend_with_dropout"
     assert jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float32"), 0.1)
     assert not jax_trials.has_flash(np.zeros((1, 5, 2, 256), "float32"), 0.1)
     assert not jax_trials.has_flash(np.zeros((1, 5, 2, 64), "float64"), 0.1)
@@ -293,7 +295,7 @@ def test_a_kernel_that_fails_or_computes_something_else_is_not_used(on_a_gpu, rn
         jax_trials.flash_is_right.cache_clear()
         with pytest.warns(UserWarning, match=f"does not use its own kernel for this GPU, since it {message}"):
             form, outputs = dropped(rng)
-        assert form == "jax_dropout"
+        assert form == "jax_attention.attend_with_dropout"
         assert np.isfinite(outputs).all()
 
 

@@ -42,12 +42,12 @@ def apart(heads, mask, rate, side, dtype, inputs, weights):
     from keras import ops
 
     from keras_bert_rebuild.kernels import jax_dropout
-    from keras_bert_rebuild.kernels.sequences import visible_pairs
+    from keras_bert_rebuild.layers.masks import visible_pairs
 
     products = [sum(map(jnp.asarray, bias), inputs @ kernel) for kernel, *bias in weights]
     tensors = [jnp.reshape(product, (*inputs.shape[:2], heads, -1)) for product in products]
     if rate:
-        return jax_dropout.attention_with_dropout(*tensors, mask, False, rate, SEED)
+        return jax_dropout.attention_with_dropout(*tensors, mask, rate, SEED)
     return ops.dot_product_attention(*tensors, mask=visible_pairs(mask))
 
 
@@ -138,9 +138,9 @@ def test_a_training_step_has_three_kernels_and_one_product_of_the_inputs_a_block
 
 @pytest.mark.compiles_long
 def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_the_kernel_does_not_take(monkeypatch, rng):
-    from keras_bert_rebuild import kernels
     from keras_bert_rebuild.kernels import jax_flash_merged
     from keras_bert_rebuild.layers import MultiHeadSelfAttention
+    from keras_bert_rebuild.layers.masks import visible_pairs
 
     pretend(monkeypatch, PROCESSOR)
     inputs, mask = keras.ops.convert_to_tensor(rng.standard_normal((2, 70, 32)), "float32"), keras.ops.convert_to_tensor(PACKED)
@@ -166,7 +166,7 @@ def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_th
     assert used
     for options in (
         {"rotary_theta": 1e4}, {"window": 3}, {"history_only": True}, {"activation": "gelu"},
-        {"mask": kernels.visible_pairs(mask)}, {"mask": mask > 0, "training": False},
+        {"mask": visible_pairs(mask)}, {"mask": mask > 0, "training": False},
     ):  # fmt: skip
         outputs(**options)
         assert not used, options

@@ -1,17 +1,15 @@
 """Attention on JAX with pairs or key lengths, as cuDNN takes them, equals attention with a mask."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
+from helpers.plain_form import chosen as chosen_kernel
 from helpers.small import compiled, small_batch, small_model
 
-from keras_bert_rebuild.kernels import choice, table
+from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 
-(PAIRS,) = (row for row in table.TABLE if row.function == "jax_kernels.attend_by_pairs")
 # Which tokens of two examples are not padding.
 MASKS = {
     "no padding": ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]),
@@ -66,8 +64,7 @@ def test_a_training_step_is_the_same_without_a_branch(rng, monkeypatch, remat):
 
     monkeypatch.setattr(jax_kernels, "attend_by_pairs", attend)
     for has_kernel in (False, True):
-        row = dataclasses.replace(PAIRS, applies=lambda *arguments, has_kernel=has_kernel: has_kernel)
-        monkeypatch.setattr(choice, "_of_backend", lambda backend, operation, row=row: (row,) if operation == "attention" else ())
+        monkeypatch.setattr(jax_kernels, "has_fused_kernel", lambda query, has_kernel=has_kernel: has_kernel)
         model = compiled(small_model(transformer_num=1), max_predictions=4, remat=remat)
         model.set_weights(weights)
         steps.append((model.train_on_batch(x, y)[0], model.get_weights()))
@@ -95,8 +92,9 @@ def test_a_mask_of_pairs_is_made_for_even_lengths_where_it_is_smaller_than_the_k
 
     def chosen(length, mask="bool"):
         query = np.zeros((1, length, 2, 8), "float32")
-        kernel = choice.choose("attention", query, np.ones((1, length), mask), False, 0.0)
-        return kernel and kernel.__name__
+        layer = MultiHeadSelfAttention(2)
+        name = chosen_kernel(MultiHeadSelfAttention.attend, layer, query, query, query, np.ones((1, length), mask))
+        return name.removeprefix("jax_attention.")
 
     assert [chosen(length) for length in (32, 33, 34)] == ["attend_by_pairs", "attend_by_key_lengths", "attend_by_key_lengths"]
     assert chosen(32, "int32") == "attend_by_pairs"

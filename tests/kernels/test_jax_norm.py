@@ -11,6 +11,8 @@ from helpers.other_process import finish, start
 from helpers.pretended_device import PROCESSOR, gpu, pretend
 from kernels.test_jax_flash import lowers_to_triton
 
+from keras_bert_rebuild.layers.seam import kernel_of
+
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 
 EPSILON = 1e-5
@@ -59,10 +61,12 @@ def test_what_it_does_not_take_has_the_plain_form(monkeypatch):
     import jax
 
     from keras_bert_rebuild.kernels import jax_norm, jax_trials
-    from keras_bert_rebuild.kernels.choice import choose
+    from keras_bert_rebuild.layers import LayerNormalization
 
     def chosen(shape, axis=-1):
-        kernel = choose("layer_normalization", jax.ShapeDtypeStruct(shape, "bfloat16"), axis)
+        layer = LayerNormalization(axis=axis, dtype="mixed_bfloat16")
+        layer.build(shape)
+        kernel = kernel_of(LayerNormalization.call, layer, jax.ShapeDtypeStruct(shape, "bfloat16"), True)
         return kernel is not None
 
     monkeypatch.setattr(jax_norm, "normalize", functools.partial(jax_norm.normalize, interpret=True))

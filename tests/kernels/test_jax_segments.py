@@ -19,7 +19,7 @@ MASKS = {
 def compare(kernel, mask, rng):
     import jax
 
-    from keras_bert_rebuild.kernels.sequences import visible_pairs
+    from keras_bert_rebuild.layers.masks import visible_pairs
 
     tensors = [rng.normal(size=(2, mask.shape[1], 2, 16)).astype("float32") for _ in range(4)]
 

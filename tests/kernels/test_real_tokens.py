@@ -1,27 +1,30 @@
 """A training step that leaves out padding has the values and gradients at tokens of one that does not."""
 
 import functools
+from unittest import mock
 
 import keras
 import numpy as np
 import pytest
 from helpers.gradients import value_and_gradients
+from helpers.plain_form import chosen
 from helpers.small import compiled, small_batch, small_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
 
-from keras_bert_rebuild import BertConfig, build_model, compile_model, kernels
+from keras_bert_rebuild import BertConfig, build_model, compile_model
 from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
 from keras_bert_rebuild.families.modernbert import ModernBertConfig
-from keras_bert_rebuild.kernels import conditions, real_tokens, traits
-from keras_bert_rebuild.kernels.choice import choose
-from keras_bert_rebuild.kernels.interventions import intervening
-from keras_bert_rebuild.kernels.real_tokens import SIZES, of_real_tokens, of_tokens_alone
-from keras_bert_rebuild.layers import Dropout, MaskedConv1D, MultiHeadSelfAttention
+from keras_bert_rebuild.kernels import real_tokens, traits
+from keras_bert_rebuild.kernels.real_tokens import SIZES, RealTokens, tokens_alone
+from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MaskedConv1D, MultiHeadSelfAttention
+from keras_bert_rebuild.layers.activations import gelu
+from keras_bert_rebuild.layers.seam import executing
+from keras_bert_rebuild.models import pretraining_graph
+from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.pretraining_model import reads_padding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
-from keras_bert_rebuild.models.tokens_alone import runs_on_tokens_alone
 
 pytestmark = pytest.mark.skipif(keras.config.backend() == "jax", reason="JAX compiles a program for each number of rows")
 
@@ -30,6 +33,12 @@ SIZES_OF_MODEL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_head
 
 def mask_of(lengths, longest):
     return np.arange(longest) < np.array(lengths)[:, None]
+
+
+def of_real_tokens(function, x, mask):
+    """function(x) of the tokens alone, with any numbers at padding."""
+    tokens = RealTokens(mask)
+    return tokens.padded(function(tokens.rows(x)))
 
 
 @settings(max_examples=25)
@@ -76,7 +85,8 @@ def test_attention_of_tokens_alone_has_the_values_and_gradients_of_a_batch(lengt
     layer.build((None, None, 8))
 
     def alone(x):
-        with of_tokens_alone(ops.convert_to_tensor(mask)) as tokens:
+        tokens = RealTokens(ops.convert_to_tensor(mask))
+        with executing(*tokens.rules):
             return tokens.padded(layer(tokens.rows(x), training=True))
 
     upstream *= mask[..., None]
@@ -87,33 +97,38 @@ def test_attention_of_tokens_alone_has_the_values_and_gradients_of_a_batch(lengt
     assert not found[1][~mask].any()
 
 
-def test_rows_of_tokens_are_known_only_within_their_context():
-    x, mask = ops.ones((2, 3, 4)), ops.convert_to_tensor(mask_of([3, 1], 3))
-    with of_tokens_alone(mask):
-        assert tuple(kernels.without_padding(x).shape) == (1, 4, 4)
-        assert kernels.padding_mask(None) is mask
-        with of_tokens_alone(mask[:1]):
-            assert tuple(kernels.without_padding(x[:1]).shape) == (1, 3, 4)
-        assert kernels.padding_mask(None) is mask
-    assert kernels.without_padding(x) is x
-    assert kernels.with_padding(x) is x
-    assert kernels.padding_mask(None) is None
+def test_layers_compute_rows_of_tokens_only_within_their_context(rng):
+    x, mask = ops.convert_to_tensor(rng.standard_normal((2, 3, 4)), "float32"), ops.convert_to_tensor(mask_of([3, 1], 3))
+    layer = MultiHeadSelfAttention(2)
+    layer.build((None, None, 4))
+    expected = ops.convert_to_numpy(layer(x, mask=mask))[ops.convert_to_numpy(mask)]
+    tokens, first = RealTokens(mask), RealTokens(mask[:1])
+    assert tuple(tokens.rows(x).shape) == (1, 4, 4)
+    assert tuple(first.rows(x[:1]).shape) == (1, 3, 4)
+    with executing(*tokens.rules):
+        np.testing.assert_allclose(ops.convert_to_numpy(layer(tokens.rows(x)))[0], expected, rtol=0, atol=1e-6)
+    with executing(*first.rules):
+        np.testing.assert_allclose(ops.convert_to_numpy(layer(first.rows(x[:1])))[0], expected[:3], rtol=0, atol=1e-6)
+    found = ops.convert_to_numpy(layer(x, mask=mask))[ops.convert_to_numpy(mask)]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
 
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The kernels that left out padding, in models of any width."""
+    """What left out padding, `blocks` or `feed-forward`, in models of any width."""
     if traits.runs_on_accelerator():
         pytest.skip("models leave out padding on processors only")
     names = []
 
-    def noted(kernel, *arguments):
-        names.append(kernel.__name__)
-        return kernel(*arguments)
+    def noted(name, width, mask):
+        tokens = tokens_alone(width, mask)
+        if tokens is not None:
+            names.append(name)
+        return tokens
 
-    for kernel in (of_real_tokens, of_tokens_alone):
-        monkeypatch.setattr(real_tokens, kernel.__name__, functools.partial(noted, kernel))
-    monkeypatch.setattr(conditions, "WIDE", 1)
+    monkeypatch.setattr(pretraining_graph, "tokens_alone", functools.partial(noted, "blocks"))
+    monkeypatch.setattr(real_tokens, "tokens_alone", functools.partial(noted, "feed-forward"))
+    monkeypatch.setattr(real_tokens, "WIDE", 1)
     return names
 
 
@@ -124,30 +139,30 @@ def trained(model, x, y, steps=3):
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-# The kernel, and a model that learns by it.
+# What leaves out padding, and a model.
 LEARNING = {
-    "pairs": ("of_tokens_alone", small_model),
-    "adapters": ("of_tokens_alone", lambda: small_model(adapter_units=3)),
-    "no pairs": ("of_tokens_alone", lambda: build_model(BertConfig(**SIZES_OF_MODEL, **NO_DROPOUT), ["mlm"])),
+    "pairs": ("blocks", small_model),
+    "adapters": ("blocks", lambda: small_model(adapter_units=3)),
+    "no pairs": ("blocks", lambda: build_model(BertConfig(**SIZES_OF_MODEL, **NO_DROPOUT), ["mlm"])),
     "one block twice": (
-        "of_tokens_alone",
+        "blocks",
         lambda: build_model(BertConfig(**SIZES_OF_MODEL, **NO_DROPOUT, family="albert", num_hidden_groups=1), ["mlm", "sop"]),
     ),
     "rotary positions, windows, norms first": (
-        "of_tokens_alone",
+        "blocks",
         lambda: build_model(
             ModernBertConfig(**SIZES_OF_MODEL, pad_token_id=0, global_attn_every_n_layers=2, local_attention=4), ["mlm"]
         ),
     ),
     # Its attention needs the layout of the batch, so its dropout has the same bits.
-    "relative positions": ("of_real_tokens", lambda: build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"])),
+    "relative positions": ("feed-forward", lambda: build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"])),
 }
 
 
 @pytest.mark.compiles_long
 @pytest.mark.parametrize("kind", LEARNING)
 def test_a_pretraining_model_learns_the_same(kind, seen, monkeypatch, rng):
-    kernel, make = LEARNING[kind]
+    part, make = LEARNING[kind]
     (ids, segments, chosen), (labels, following) = small_batch(rng, padding=5)
     ids[2, 3:], chosen[2, 3:] = 0, 0  # uneven
 
@@ -159,9 +174,9 @@ def test_a_pretraining_model_learns_the_same(kind, seen, monkeypatch, rng):
         return trained(compiled(model, max_predictions=4), x, y)
 
     losses, weights = answer()
-    assert set(seen) == {kernel}
+    assert set(seen) == {part}
     seen.clear()
-    monkeypatch.setattr(conditions, "WIDE", 1000)
+    monkeypatch.setattr(real_tokens, "WIDE", 1000)
     expected, others = answer()
     assert not seen
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
@@ -183,8 +198,8 @@ def test_dropout_differs_by_token_and_step_and_depends_on_the_seed_alone(seen, r
     assert dropped == losses(0.3)
     assert len(set(dropped)) == 3
     assert len(set(losses(0.0))) == 1
-    with of_tokens_alone(ops.ones((2, 4), "bool")) as tokens:
-        rows = ops.convert_to_numpy(Dropout(0.5)(tokens.rows(ops.ones((2, 4, 64))), training=True))[0]
+    tokens = RealTokens(ops.ones((2, 4), "bool"))
+    rows = ops.convert_to_numpy(Dropout(0.5)(tokens.rows(ops.ones((2, 4, 64))), training=True))[0]
     assert len({tuple(row) for row in rows}) == 8
 
 
@@ -192,19 +207,20 @@ def test_an_intervention_gets_the_layout_of_the_batch(seen, rng):
     x, y = small_batch(rng)
     model = compiled(small_model(), max_predictions=4, run_eagerly=True)
     model.train_on_batch(x, y)
-    assert set(seen) == {"of_tokens_alone"}
+    assert set(seen) == {"blocks"}
     seen.clear()
-    shapes, layer = [], model.get_layer("Encoder-1-FeedForward-Norm")
+    shapes, norm = [], model.get_layer("Encoder-1-FeedForward-Norm")
 
-    def noted(values, beside):
-        shapes.append(tuple(values.shape))
+    def noted(replaced, layer, *arguments, **options):
+        values = replaced(layer, *arguments, **options)
+        if layer is norm:
+            shapes.append(tuple(values.shape))
         return values
 
-    layer.edit = noted
-    with intervening():
+    with executing((LayerNormalization.call, noted)):
         model.train_on_batch(x, y)
     assert shapes == [(8, 12, 16)]
-    assert set(seen) == {"of_real_tokens"}
+    assert not seen
 
 
 @pytest.mark.compiles_long
@@ -240,12 +256,12 @@ def test_models_that_read_padding_or_mix_neighbours_compute_it(kind):
 
 
 def test_blocks_with_other_layers_regularised_outputs_or_shared_distances_need_the_layout_of_the_batch():
-    assert runs_on_tokens_alone(small_model())
-    assert not runs_on_tokens_alone(build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"]))
-    assert not runs_on_tokens_alone(build_model(BertConfig(**{**SIZES_OF_MODEL, "num_hidden_layers": 0}), ["mlm"]))
+    assert EncoderView(small_model()).runs_on_tokens_alone
+    assert not EncoderView(build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"])).runs_on_tokens_alone
+    assert not EncoderView(build_model(BertConfig(**{**SIZES_OF_MODEL, "num_hidden_layers": 0}), ["mlm"])).runs_on_tokens_alone
     model = small_model()
     model.get_layer("Encoder-2-FeedForward").activity_regularizer = keras.regularizers.L2(0.1)
-    assert not runs_on_tokens_alone(model)
+    assert not EncoderView(model).runs_on_tokens_alone
 
 
 class OfUser(keras.layers.Layer):
@@ -262,10 +278,40 @@ def test_a_model_compiled_as_a_whole_computes_padding():
 
 
 def test_rows_of_several_sequences_are_computed_as_a_whole(monkeypatch):
-    monkeypatch.setattr(conditions, "WIDE", 1)
     numbers, mask = np.array([[1, 1, 2, 0]], "int32"), np.array([[True, True, True, False]])
-    with kernels.padding_is_unread():
-        assert choose("of_tokens", 8, mask) is not None
-        assert choose("of_tokens", 8, numbers) is None
-        assert choose("of_tokens", 8, None) is None
-    assert choose("of_tokens", 8, mask) is None
+    assert chosen(tokens_alone, 8, mask) is None
+    monkeypatch.setattr(real_tokens, "WIDE", 1)
+    assert chosen(tokens_alone, 8, mask) == "real_tokens.of_tokens_alone"
+    assert chosen(tokens_alone, 8, numbers) is None
+    assert chosen(tokens_alone, 8, mask[:, None, None]) is None
+    assert chosen(tokens_alone, 8, None) is None
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
+def test_a_feed_forward_network_of_tokens_alone_has_the_values_and_gradients_of_a_batch(lengths, seed):
+    rng, mask = np.random.default_rng(seed), mask_of(lengths, 20)
+    x, upstream = (rng.standard_normal((len(lengths), 20, 8)) for _ in range(2))
+    upstream *= mask[..., None]
+    layer, tensor = FeedForward(16, activation=gelu), ops.convert_to_tensor(mask)
+    layer.build((None, None, 8))
+
+    def alone(x):
+        with mock.patch.object(real_tokens, "WIDE", 1), executing((FeedForward.call, real_tokens.feed_forward_of_tokens)):
+            return layer(x, training=True, mask=tensor)
+
+    found = value_and_gradients(alone, upstream, x, dtype="float32")
+    expected = value_and_gradients(lambda x: layer(x, training=True), upstream, x, dtype="float32")
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one[mask], other[mask], rtol=0, atol=1e-5)
+    assert not found[1][~mask].any()
+
+
+@pytest.mark.parametrize(("options", "training"), [({"activation": "relu"}, True), ({"dropout_rate": 0.1}, True), ({}, False)])
+def test_a_feed_forward_network_that_may_not_is_computed_with_padding(options, training, monkeypatch):
+    monkeypatch.setattr(real_tokens, "WIDE", 1)
+    monkeypatch.setattr(real_tokens, "tokens_alone", lambda width, mask: pytest.fail("it left out padding"))
+    layer = FeedForward(16, **{"activation": gelu, **options})
+    with executing((FeedForward.call, real_tokens.feed_forward_of_tokens)):
+        outputs = layer(ops.ones((2, 3, 8)), training=training, mask=ops.convert_to_tensor(mask_of([3, 1], 3)))
+    assert tuple(outputs.shape) == (2, 3, 8)

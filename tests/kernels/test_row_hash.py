@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_rebuild import kernels
 from keras_bert_rebuild.kernels.row_hash import gain_of, threshold
+from keras_bert_rebuild.layers import Dropout
 
 BACKEND = keras.config.backend()
 pytestmark = pytest.mark.skipif(BACKEND == "torch", reason="torch draws its own numbers")
@@ -95,9 +95,9 @@ def test_a_part_of_a_batch_has_the_bits_of_the_whole():
 
 
 def test_every_call_draws_other_numbers_and_advances_the_seed_as_keras_does():
-    x, seeds, keras_seeds = np.ones((64, 64), "float32"), keras.random.SeedGenerator(3), keras.random.SeedGenerator(3)
-    one, other = (np.asarray(kernels.dropout(x, 0.5, seeds)) for _ in range(2))
+    x, layer, keras_seeds = np.ones((64, 64), "float32"), Dropout(0.5, seed=3), keras.random.SeedGenerator(3)
+    one, other = (np.asarray(layer.drop(x)) for _ in range(2))
     assert 0.4 < (one != other).mean() < 0.6
     for _ in range(2):
         keras.random.dropout(x, 0.5, seed=keras_seeds)
-    np.testing.assert_array_equal(seeds.state.numpy(), keras_seeds.state.numpy())
+    np.testing.assert_array_equal(layer.seed_generator.state.numpy(), keras_seeds.state.numpy())

@@ -14,7 +14,8 @@ from keras_bert_rebuild import add_lora, build_model
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.families import modernbert, xlnet
 from keras_bert_rebuild.kernels import asynchronous
-from keras_bert_rebuild.kernels.interventions import intervening
+from keras_bert_rebuild.layers import Add
+from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "torch", reason="a file of the torch backend")
@@ -206,14 +207,14 @@ def test_a_static_length_is_kept(graphs):
     assert [graphs[0].fits([keras.ops.zeros((2, length), "int32")]) for length in (11, 12)] == [False, True]
 
 
-def test_interventions_and_autocast_call_the_layers(graphs):
+def test_rules_and_autocast_call_the_layers(graphs):
     import torch
 
     model = small_encoder(())
     inputs = rows(model, (2, 7))
     for _ in range(2):
         answers(model, inputs)
-    with intervening():
+    with executing((Add.call, lambda replaced, layer, inputs: replaced(layer, inputs))):
         answers(model, inputs)
     device = keras.ops.zeros(()).device.type
     with torch.autocast(device, dtype=torch.bfloat16):

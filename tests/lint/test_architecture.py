@@ -3,6 +3,7 @@
 import ast
 import configparser
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,70 +15,50 @@ PACKAGE = ROOT / "keras_bert_rebuild"
 RANKS = {
     "files": 0,
     "version": 0,
-    "anatomy": 0,
-    "kernels": 0,
-    "layers": 1,
-    "config": 1,
-    "text": 1,
-    "checkpoints": 1,
-    "models": 2,
-    "families": 2,
-    "data": 2,
-    "pretrained": 3,
-    "training": 3,
-    "tasks": 4,
-    "explain": 4,
-    "recipes": 5,
-    "search": 5,
-    "export": 5,
-    "interpret": 5,
+    "layers": 0,
+    "anatomy": 1,
+    "kernels": 1,
+    "config": 2,
+    "text": 2,
+    "checkpoints": 2,
+    "models": 3,
+    "families": 3,
+    "data": 3,
+    "pretrained": 4,
+    "training": 4,
+    "tasks": 5,
+    "explain": 5,
+    "recipes": 6,
+    "search": 6,
+    "export": 6,
+    "interpret": 6,
     # Anything may be imported by these; nothing imports them.
-    "cli": 6,
-    "__init__": 6,
-    "custom_objects": 6,
-    "keras_2_models": 6,
-    "bert": 6,
-    "loader": 6,
-    "tokenizer": 6,
-    "util": 6,
-    "optimizers": 6,
-    "datasets": 6,
-    "backend": 6,
-    "activations": 6,
+    "cli": 7,
+    "__init__": 7,
+    "custom_objects": 7,
+    "keras_2_models": 7,
+    "bert": 7,
+    "loader": 7,
+    "tokenizer": 7,
+    "util": 7,
+    "optimizers": 7,
+    "datasets": 7,
+    "backend": 7,
+    "activations": 7,
 }
-ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "data": {"text"}}
+ONLY = {
+    "anatomy": {"layers"},
+    "kernels": {"layers"},
+    "models": {"layers", "config"},
+    "families": {"layers", "config", "checkpoints"},
+    "data": {"layers", "text"},
+}
 GROUND = {"files", "version", "anatomy", "kernels"}  # these may be imported by every part above
 
-# The only files that may import a backend: TensorFlow for its datasets, torch for its pickles and seeds, each for its own memory.
+# The only files that may import a backend, besides kernels/<backend>_*.py: TensorFlow for datasets, torch for pickles and seeds.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
     "kernels/device_settings.py",
-    "kernels/jax_dropout.py",
-    "kernels/jax_asynchronous.py",
-    "kernels/jax_dense.py",
-    "kernels/jax_devices.py",
-    "kernels/jax_products.py",
-    "kernels/jax_flash.py",
-    "kernels/jax_flash_blocks.py",
-    "kernels/jax_flash_kernels.py",
-    "kernels/jax_flash_merged.py",
-    "kernels/jax_trials.py",
-    "kernels/jax_norm.py",
-    "kernels/jax_gradients.py",
-    "kernels/jax_kernels.py",
-    "kernels/jax_segments.py",
-    "kernels/tensorflow_adam.py",
-    "kernels/tensorflow_dropout.py",
-    "kernels/tensorflow_gradients.py",
-    "kernels/tensorflow_kernels.py",
-    "kernels/tensorflow_norm.py",
-    "kernels/tensorflow_pipelines.py",
-    "kernels/tensorflow_replicas.py",
-    "kernels/torch_asynchronous.py",
-    "kernels/torch_adam.py",
-    "kernels/torch_gradients.py",
-    "kernels/torch_graphs.py",
-    "kernels/torch_kernels.py",
     "text/tensorflow_wordpiece.py",
     "models/checked_tf_dataset.py",
     "checkpoints/torch_file.py",
@@ -93,7 +74,8 @@ ASKS_FOR_BACKEND = {
     "kernels/device_settings.py": "sets what each backend calls otherwise",
     "kernels/asynchronous.py": "chooses how a prediction begins, and how a batch gets to an accelerator",
     "kernels/gradients.py": "chooses who differentiates",
-    "kernels/choice.py": "chooses kernels",
+    "kernels/__init__.py": "imports the kernels of the backend",
+    "kernels/kernel.py": "attaches them",
     "kernels/traits.py": "says what a backend is like",
     "training/distributed/distribution.py": "has the kinds of devices of each backend, and names it in errors",
     "training/distributed/hosts.py": "names it in an error",
@@ -103,6 +85,23 @@ ASKS_FOR_BACKEND = {
     "cli/demo.py": "prints its name",
     "cli/demo_corpus.py": "reads the documentation of its package",
     "cli/demo_training.py": "chooses where XLA compiles the steps",
+}
+
+# The only files with names of layers by the number of their block. Others find blocks in an `EncoderView`.
+NAMES_BLOCKS = {
+    "anatomy/parts.py": "names the parts of a block",
+    "models/encoder_blocks.py": "names the layers of a block, and finds them by these names",
+    "models/block_convolution.py": "likewise",
+    "models/get_encoders.py": "names blocks as keras_transformer does",
+    "models/find_encoder.py": "finds the numbers of the blocks in a graph",
+    "pretrained/config_of_layers.py": "finds the settings of a block",
+    "pretrained/find_checkpoint.py": "knows a file of keras_bert by a name in it",
+    "checkpoints/hdf5.py": "has keras_bert's names of weights",
+    "families/": "pair paths of weights with the names of other libraries",
+    "explain/weight_names.py": "has the paths of pruned weights",
+    "cli/demo_architecture.py": "prints which blocks it leaves out",
+    "training/optimizers/path_patterns.py": "has patterns of paths",
+    "training/optimizers/muon.py": "has a pattern of paths",
 }
 
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -132,7 +131,7 @@ def test_a_part_imports_only_parts_below_it(path):
         if not module.startswith("keras_bert_rebuild."):
             continue
         other = module.split(".")[1]
-        if other == part or RANKS[part] == 6:
+        if other == part or RANKS[part] == 7:
             continue
         assert other in RANKS, f"{path} imports {module}, which the table does not know"
         assert RANKS[other] < RANKS[part], f"{part} imports {other}"
@@ -143,8 +142,30 @@ def test_a_part_imports_only_parts_below_it(path):
 def test_nothing_private_and_no_backend_is_imported(path):
     for module in imports(path):
         assert not re.match(r"(tensorflow\.python|keras\.src|keras_hub|tf_keras)", module), f"{path} imports {module}"
-        if module.split(".")[0] in BACKENDS:
-            assert str(path.relative_to(PACKAGE)) in BACKEND_FILES, f"{path} imports {module}"
+        backend = module.split(".")[0]
+        if backend in BACKENDS:
+            relative = path.relative_to(PACKAGE).as_posix()
+            assert relative in BACKEND_FILES or relative.startswith(f"kernels/{backend}_"), f"{path} imports {module}"
+
+
+LAYERS = [path for path in FILES if part_of(path) == "layers"]
+
+
+@pytest.mark.parametrize("path", LAYERS, ids=lambda path: path.stem)
+def test_a_layer_imports_keras_and_layers_and_knows_of_no_thread_or_backend(path):
+    of_package = {module.split(".")[1] for module in imports(path) if module.startswith("keras_bert_rebuild.")}
+    others = {module.split(".")[0] for module in imports(path)} - {"keras_bert_rebuild", "keras", "numpy"}
+    assert of_package <= {"layers"}
+    assert others <= set(sys.stdlib_module_names) - {"threading"}
+
+
+def test_the_call_of_a_layer_is_as_short_as_its_equation():
+    calls = {}
+    for path in LAYERS:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name == "call":
+                calls[f"{path.stem}:{node.lineno}"] = node.end_lineno - node.lineno + 1
+    assert {call: lines for call, lines in calls.items() if lines > 13} == {}  # with the line of its name
 
 
 def test_only_the_named_files_ask_for_the_backend():
@@ -161,6 +182,18 @@ def test_no_method_of_an_object_is_replaced_from_outside():
                 targets = [target for target in node.targets if isinstance(target, ast.Attribute)]
                 replaced = [t.attr for t in targets if t.attr in called or t.attr.startswith("_all_reduce")]
                 assert not replaced, f"{path} replaces {replaced}"
+
+
+def test_only_the_named_files_have_names_of_layers_by_the_number_of_a_block():
+    found = set()
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        texts = (node for node in ast.walk(tree) if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in docstrings)
+        if any(re.search(r"Encoder-(\d|\{|\(?\\+d)", ast.unparse(node)) for node in texts):
+            relative = path.relative_to(PACKAGE).as_posix()
+            found.add("families/" if relative.startswith("families/") else relative)
+    assert found == NAMES_BLOCKS.keys()
 
 
 def test_private_names_are_not_reached_in_other_ways():

@@ -9,7 +9,7 @@ from helpers.tiny_families import modules, name_of_module, tiny_config
 from keras import ops
 
 from keras_bert_rebuild import build_model, compile_model
-from keras_bert_rebuild.anatomy.packed import most_sequences
+from keras_bert_rebuild.layers.masks import most_sequences
 
 # Rows for up to four sequences.
 WIDTH = 32

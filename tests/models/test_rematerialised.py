@@ -8,7 +8,8 @@ import pytest
 from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, build_model
-from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
+from keras_bert_rebuild.models.encoder_blocks import Context, run_block
+from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.rematerialised import rematerialised
 
 SMALL = {
@@ -63,7 +64,7 @@ def seeds_of(model):
 
 @pytest.mark.compiles_long
 def test_dropout_seeds_advance_as_without_rematerialisation(rng):
-    (block,) = blocks_of(small_model(dropout_rate=0.5, transformer_num=1))
+    (block,) = EncoderView(small_model(dropout_rate=0.5, transformer_num=1)).blocks
     layers = block.layers
     x = keras.ops.convert_to_tensor(rng.normal(size=(2, LENGTH, 16)).astype("float32"))
     mask = keras.ops.ones((2, LENGTH), "bool")
@@ -82,7 +83,7 @@ def test_dropout_seeds_advance_as_without_rematerialisation(rng):
 
 def test_shared_blocks_run_once_per_layer():
     config = BertConfig(**{**SMALL, "num_hidden_layers": 4}, family="albert", num_hidden_groups=2, embedding_size=8)
-    names = [block.halves[0].sub_layer.name for block in blocks_of(build_model(config, ("mlm",)))]
+    names = [block.attention.name for block in EncoderView(build_model(config, ("mlm",))).blocks]
     assert names == [f"Encoder-{number}-MultiHeadSelfAttention" for number in (1, 1, 2, 2)]
 
 

@@ -13,7 +13,7 @@ from keras_bert_rebuild.checkpoints.table import LAYOUTS
 from keras_bert_rebuild.families.electra import HUGGINGFACE
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.models.replaced_token_model import GENERATOR, build_replaced_token_model
-from keras_bert_rebuild.models.step_plan import TRAIN, running
+from keras_bert_rebuild.models.running_step import TRAIN, running
 from keras_bert_rebuild.training.distributed.distribution import whole_model
 from keras_bert_rebuild.training.losses import PretrainingLoss, ReplacedTokenLoss
 

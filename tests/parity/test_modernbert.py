@@ -11,7 +11,7 @@ from agreement import assert_gradients_agree, assert_states_and_maps_agree, step
 from helpers.run_model import answers
 
 from keras_bert_rebuild import from_pretrained, save_pretrained
-from keras_bert_rebuild.kernels import conditions
+from keras_bert_rebuild.kernels import bands
 
 # Windows shorter and longer than the 17 tokens, odd ones, every layer global, unusual thetas and heads.
 SETTINGS = (
@@ -47,7 +47,7 @@ def left_padded(ids):
 def form(request, monkeypatch):
     """Both forms of attention within a window, whatever the length."""
     if request.param is not None:
-        monkeypatch.setattr(conditions, "WINDOWS", request.param)
+        monkeypatch.setattr(bands, "WINDOWS", request.param)
 
 
 @settings

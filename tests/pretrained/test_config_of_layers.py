@@ -4,7 +4,7 @@ import pytest
 from helpers.toy_family import ToyConfig
 
 from keras_bert_rebuild import BertConfig, build_model
-from keras_bert_rebuild.explain.encoder_walk import find_encoder
+from keras_bert_rebuild.models.find_encoder import find_encoder
 from keras_bert_rebuild.pretrained.config_of_layers import config_from_keras_2, config_of_layers
 
 SIZES = {

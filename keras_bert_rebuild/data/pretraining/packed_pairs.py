@@ -4,10 +4,10 @@ from dataclasses import fields
 
 import numpy as np
 
-from keras_bert_rebuild.anatomy.packed import most_sequences
 from keras_bert_rebuild.data.packing import packed_places
 from keras_bert_rebuild.data.pretraining.segment_pairs import Segments
 from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
+from keras_bert_rebuild.layers.masks import most_sequences
 
 # Pairs of a window, and how many of the following ones it may take if its own leave room.
 WINDOW, MORE = 1024, 64

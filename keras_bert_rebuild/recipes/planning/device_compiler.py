@@ -14,8 +14,8 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.checkpoints.loaded_values import unwritten
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.kernels import unwritten
 from keras_bert_rebuild.kernels.jax_devices import compiling_for_cuda
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer

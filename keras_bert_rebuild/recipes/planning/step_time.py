@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.kernels.conditions import WIDE
+from keras_bert_rebuild.kernels.real_tokens import WIDE
 from keras_bert_rebuild.recipes.planning import measured_steps
 from keras_bert_rebuild.recipes.planning.measured_steps import PRODUCTS, MeasuredStep
 from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS

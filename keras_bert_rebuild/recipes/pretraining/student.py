@@ -1,18 +1,15 @@
 """The student of a distillation: its config, and the weights that it starts from."""
 
-import re
-
 import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.models.encoder_view import EncoderView
 
 # Config fields that a student must share with its teacher.
 SHARED = ("family", "vocab_size", "pad_token_id", "type_vocab_size", "num_tasks")
 # Two configs that agree in these have blocks of the same shapes.
 SHAPES = ("hidden_size", "embedding_width", "num_attention_heads", "intermediate_size", "max_position_embeddings")
-
-_BLOCK = re.compile(r"Encoder-(\d+)-(.+)")
 
 
 def student_config(settings, teacher):
@@ -113,10 +110,15 @@ def copy_weights(teacher, student, blocks):
     """
     known = {variable.path: variable for variable in teacher.weights}
     has_head = "MLM" in teacher.output_names
-    pairs = []
+    theirs, mine = (EncoderView(model) for model in (teacher, student))
+    of_teacher, names, pairs = dict(zip(theirs.numbers, theirs.blocks, strict=True)), {}, []
+    for number, block in zip(mine.numbers, mine.blocks, strict=True):
+        for layer, source in zip(block.fields, of_teacher[blocks[number - 1]].fields, strict=False):
+            if layer is not None and source is not None:
+                names[layer.name] = source.name
     for variable in student.weights:
-        found = _BLOCK.fullmatch(variable.path)
-        path = f"Encoder-{blocks[int(found[1]) - 1]}-{found[2]}" if found else variable.path
+        layer, _, of_layer = variable.path.partition("/")
+        path = f"{names.get(layer, layer)}/{of_layer}"
         if path.startswith("MLM") and not has_head:
             continue
         source = known.get(path)

@@ -6,12 +6,12 @@ from helpers.small_corpus import CLS, FIRST, PAD, SEP, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.anatomy.packed import most_sequences
 from keras_bert_rebuild.data.corpora.held_out import SomeDocuments
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.pretraining.packed_pairs import MORE, WINDOW, PackedPairs
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 from keras_bert_rebuild.data.pretraining.segment_pairs import Segments
+from keras_bert_rebuild.layers.masks import most_sequences
 
 SEQ_LEN = 64
 

@@ -11,6 +11,8 @@ from helpers import hosts_run
 from helpers.other_process import finish, start
 
 from keras_bert_rebuild import AdamW, AdamWarmup
+from keras_bert_rebuild.kernels import replica_count
+from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.training.optimizers.whole_batch import LossScaleOptimizer, of_whole_batch
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
@@ -62,11 +64,10 @@ def test_a_step_is_skipped_where_the_gradient_of_any_replica_is_not_finite(two):
 
 
 @pytest.fixture
-def _as_two(monkeypatch):
+def _as_two():
     """Simulates the scope of two replicas."""
-    from keras_bert_rebuild.kernels import tensorflow_replicas
-
-    monkeypatch.setattr(tensorflow_replicas, "replica_count", lambda: 2)
+    with executing((replica_count, lambda replaced: 2)):
+        yield
 
 
 @pytest.mark.usefixtures("_as_two")

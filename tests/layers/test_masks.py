@@ -1,12 +1,11 @@
-import keras
 import numpy as np
 import pytest
+from helpers.plain_form import plain
 from keras import ops
 
-from keras_bert_rebuild import kernels
-from keras_bert_rebuild.kernels.bands import attend_in_bands
-from keras_bert_rebuild.kernels.operations import within_window
-from keras_bert_rebuild.kernels.sequences import (
+from keras_bert_rebuild.kernels import bands
+from keras_bert_rebuild.layers import MultiHeadSelfAttention
+from keras_bert_rebuild.layers.masks import (
     begins_of_sequences,
     has_sequences,
     positions_in_sequences,
@@ -49,19 +48,20 @@ def test_only_whole_numbers_number_sequences(dtype):
 @pytest.mark.parametrize("dropout", [0.0, 1e-9])
 def test_attention_is_that_of_the_sequences_apart(dropout):
     query, key, value = states()
-    seeds = keras.random.SeedGenerator(0)
-    found = kernels.attention(query, key, value, ops.convert_to_tensor(NUMBERS), dropout=dropout, seeds=seeds)
+    layer = MultiHeadSelfAttention(2, attention_dropout=dropout)
+    layer.build((None, None, 8))
+    found = layer.attend(query, key, value, ops.convert_to_tensor(NUMBERS), True)
     for row, (first, last) in ((0, (0, 3)), (0, (3, 5)), (0, (5, 8)), (1, (0, 7)), (1, (7, 9))):
         part = [x[row : row + 1, first:last] for x in (query, key, value)]
-        alone = kernels.attention(*part, ops.ones((1, last - first), "bool"))
+        alone = layer.attend(*part, ops.ones((1, last - first), "bool"), False)
         np.testing.assert_allclose(ops.convert_to_numpy(found)[row, first:last], ops.convert_to_numpy(alone)[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("window", [1, 2])
-def test_bands_and_the_plain_form_agree_on_sequences(window, causal):
-    query, key, value = states()
-    mask = ops.convert_to_tensor(NUMBERS)
-    plain = ops.convert_to_numpy(within_window(query, key, value, mask, window, causal, 0.0, None))
-    bands = ops.convert_to_numpy(attend_in_bands(query, key, value, mask, window, causal))
-    np.testing.assert_allclose(bands[NUMBERS > 0], plain[NUMBERS > 0], atol=1e-6)
+def test_bands_and_the_plain_form_agree_on_sequences(window, causal, monkeypatch):
+    monkeypatch.setattr(bands, "WINDOWS", 0)
+    layer = MultiHeadSelfAttention(2, window=window, history_only=causal)
+    tensors = *states(), ops.convert_to_tensor(NUMBERS)
+    expected, found = map(ops.convert_to_numpy, (plain(layer.attend, *tensors), layer.attend(*tensors)))
+    np.testing.assert_allclose(found[NUMBERS > 0], expected[NUMBERS > 0], atol=1e-6)

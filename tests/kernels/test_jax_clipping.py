@@ -3,21 +3,33 @@
 import keras
 import numpy as np
 import pytest
+from helpers.plain_form import chosen
 from helpers.small import compiled, small_batch, small_model
 from keras import ops
 
 from keras_bert_rebuild import AdamW
-from keras_bert_rebuild.kernels.choice import choose
-from keras_bert_rebuild.kernels.clipping import SMALL, clip_factor
+from keras_bert_rebuild.kernels import operations
 
+BACKEND = keras.config.backend()
+SMALL = 8192  # of `jax_clipping`
 SHAPES = [(3,), (300, 256), (), (SMALL,), (SMALL + 1,), (2, 5)]
+
+
+def clip_factor(gradients, norm):
+    """By the kernel of the backend, on JAX that for GPUs."""
+    if BACKEND != "jax":
+        return operations.clip_factor(gradients, norm)
+    from keras_bert_rebuild.kernels import jax_clipping
+
+    assert jax_clipping.SMALL == SMALL
+    return jax_clipping.clip_factor(None, gradients, norm)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("norm", [1e-3, 1.0, 1e6])
-@pytest.mark.parametrize("chosen", [SHAPES, SHAPES[:1], SHAPES[1:2]], ids=["all", "small", "large"])
-def test_the_factor_is_that_of_the_norm_of_all_gradients(chosen, norm, dtype, rng):
-    gradients = [ops.cast(ops.convert_to_tensor(rng.standard_normal(shape), "float32"), dtype) for shape in chosen]
+@pytest.mark.parametrize("shapes", [SHAPES, SHAPES[:1], SHAPES[1:2]], ids=["all", "small", "large"])
+def test_the_factor_is_that_of_the_norm_of_all_gradients(shapes, norm, dtype, rng):
+    gradients = [ops.cast(ops.convert_to_tensor(rng.standard_normal(shape), "float32"), dtype) for shape in shapes]
     arrays = [ops.convert_to_numpy(ops.cast(gradient, "float32")).astype("float64") for gradient in gradients]
     expected = min(1.0, norm / np.sqrt(sum((array**2).sum() for array in arrays)))
     factor = clip_factor(gradients, norm)
@@ -33,13 +45,13 @@ def test_a_value_that_is_not_finite_makes_the_factor_nan(size, value):
 
 
 @pytest.mark.compiles_long
-@pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+@pytest.mark.skipif(BACKEND != "jax", reason="a file of the JAX backend")
 def test_a_model_learns_the_same_as_with_the_clipping_of_keras(monkeypatch, rng):
     x, y = small_batch(rng)
 
     def losses(own):
-        monkeypatch.setattr("keras_bert_rebuild.kernels.jax_devices.is_on_cuda", lambda capability=0.0: own and not capability)
-        assert (choose("clip_factor") is not None) == own
+        monkeypatch.setattr("keras_bert_rebuild.kernels.jax_clipping.is_on_cuda", lambda capability=0.0: own and not capability)
+        assert (chosen(operations.clip_factor, [ops.ones(3)], 0.01) is not None) == own
         keras.utils.set_random_seed(2)
         model = compiled(small_model(), optimizer=AdamW(0.01, global_clipnorm=0.01), max_predictions=4)
         return [model.train_on_batch(x, y)[0] for _ in range(3)]

@@ -1,0 +1,157 @@
+"""Kernels of attention on JAX, from the most special one to the most general.
+
+Those written in Pallas are imported when they first run: a GPU or a TPU needs them, a processor does not. Where they run and are
+right, `jax_trials` finds out.
+"""
+
+from keras_bert_rebuild.kernels import jax_dropout, jax_kernels, jax_segments, jax_trials
+from keras_bert_rebuild.kernels.conditions import (
+    FORMULA,
+    drops,
+    drops_nothing,
+    drops_probabilities,
+    is_plain,
+    masks_keys,
+    masks_sequences,
+)
+from keras_bert_rebuild.kernels.jax_products import gives_float32
+from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.layers.masks import has_sequences
+from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
+
+ATTEND = MultiHeadSelfAttention.attend
+
+
+def _attends_to_products(layer, inputs, mask=None, training=None, positions=None):
+    """Dropout or sequences, of plain products without rotary positions, on a GPU on which the kernel has passed its trial."""
+    if type(layer).call is not MultiHeadSelfAttention.call or mask is None or layer.rotary_theta is not None:
+        return False
+    dropping, denses = drops(layer, training), (layer.query_dense, layer.key_dense, layer.value_dense)
+    needed = masks_keys(layer, mask) and (dropping or has_sequences(mask))
+    return needed and all(map(is_plain, denses)) and jax_trials.has_merged_flash(denses[0], layer.head_num, dropping)
+
+
+@kernel(MultiHeadSelfAttention.call, "jax", when=_attends_to_products, passes=(MultiHeadSelfAttention.project, ATTEND, *FORMULA))
+def attend_to_inputs(rest, layer, inputs, mask=None, training=None, positions=None):
+    """One product in place of three; without passes over memory for their biases, and for the sum and the copies of gradients.
+
+    Measured: Where a step on a GPU spends its time
+    """
+    from keras_bert_rebuild.kernels import jax_flash_merged
+
+    denses = layer.query_dense, layer.key_dense, layer.value_dense
+    return layer.merge(jax_flash_merged.attend_to_inputs(inputs, denses, layer.head_num, mask, *_dropout(layer, training)))
+
+
+def _drops_in_flash(layer, query, key, value, mask=None, training=None, *shared):
+    """Dropout, with a mask of keys, on a GPU on which the kernel has passed its trial."""
+    drops_some = drops_probabilities(layer, query, key, value, mask, training, *shared)
+    return drops_some and masks_keys(layer, mask) and jax_trials.has_flash(query, True)
+
+
+@kernel(ATTEND, "jax", when=_drops_in_flash, passes=FORMULA)
+def attend_in_flash(rest, layer, query, key, value, mask, training=None):
+    """Keeps scores, probabilities and random bits out of memory, which the next form writes and reads about six times.
+
+    Measured: Attention on a GPU
+    """
+    from keras_bert_rebuild.kernels import jax_flash
+
+    return jax_flash.attention_with_dropout(query, key, value, mask, *_dropout(layer, training))
+
+
+@kernel(ATTEND, "jax", when=drops_probabilities, passes=FORMULA)
+def attend_with_dropout(rest, layer, query, key, value, mask, training=None):
+    """Saves queries, keys and values; the plain form saves three arrays of probabilities, and its random bits are expensive.
+
+    Measured: Dropout on JAX
+    """
+    return jax_dropout.attention_with_dropout(query, key, value, layer.visible(mask, query), *_dropout(layer, training))
+
+
+def _takes_splash(layer, query, key, value, mask=None, training=None, *shared):
+    """A mask of keys, without dropout, where JAX's TPU kernel runs."""
+    plain = drops_nothing(layer, query, key, value, mask, training, *shared)
+    return plain and masks_keys(layer, mask) and jax_segments.has_splash(query)
+
+
+@kernel(ATTEND, "jax", when=_takes_splash, passes=FORMULA)
+def attend_by_splash(rest, layer, query, key, value, mask, training=None):
+    """Keras materialises and saves all scores if the mask is an argument of the compiled step.
+
+    Measured: tests/kernels/test_jax_segments.py for the values, tests/tpu for the compiler; no figure of a TPU yet
+    """
+    return jax_segments.attend_by_splash(query, key, value, mask)
+
+
+def _takes_sequences(layer, query, key, value, mask=None, training=None, *shared):
+    """Rows with several sequences, without dropout, on a GPU on which the kernel has passed its trial."""
+    plain = drops_nothing(layer, query, key, value, mask, training, *shared)
+    return plain and masks_sequences(layer, mask) and jax_trials.has_flash(query, False)
+
+
+@kernel(ATTEND, "jax", when=_takes_sequences, passes=FORMULA)
+def attend_by_sequences(rest, layer, query, key, value, mask, training=None):
+    """Skips the blocks of other sequences, where cuDNN reads a mask of all pairs; even with dropout it is faster than that.
+
+    Measured: Attention on a GPU
+    """
+    from keras_bert_rebuild.kernels import jax_flash
+
+    return jax_flash.attend_by_sequences(query, key, value, mask)
+
+
+def _has_pairs_in_cudnn(layer, query, key, value, mask=None, training=None, *shared):
+    """Without dropout, even lengths, in half precision, if cuDNN's kernel runs: pairs given, or at most twice the hidden size.
+
+    A mask of pairs is read three times, 2 bytes each; moving keys and values and back is eight passes over 2-byte numbers.
+    """
+    if not drops_nothing(layer, query, key, value, mask, training, *shared) or layer.history_only:
+        return False
+    length, of_keys = query.shape[1], mask.shape[-1]
+    short = len(mask.shape) == 4 or length <= 2 * query.shape[2] * query.shape[3]
+    return short and length % 2 == 0 and of_keys % 2 == 0 and jax_kernels.has_fused_kernel(query)
+
+
+@kernel(ATTEND, "jax", when=_has_pairs_in_cudnn, passes=FORMULA)
+def attend_by_pairs(rest, layer, query, key, value, mask, training=None):
+    """cuDNN takes a mask of all pairs; given a mask of keys, Keras materialises and saves all scores.
+
+    Measured: Attention on a GPU
+    """
+    return jax_kernels.attend_by_pairs(query, key, value, layer.visible(mask, query))
+
+
+def _takes_key_lengths(layer, query, key, value, mask=None, training=None, *shared):
+    """Padding in half precision, without dropout, if cuDNN's kernel runs."""
+    plain = drops_nothing(layer, query, key, value, mask, training, *shared) and masks_keys(layer, mask)
+    return plain and not has_sequences(mask) and jax_kernels.has_fused_kernel(query)
+
+
+@kernel(ATTEND, "jax", when=_takes_key_lengths, passes=FORMULA)
+def attend_by_key_lengths(rest, layer, query, key, value, mask, training=None):
+    """cuDNN takes the lengths of keys, which are smaller than a mask of all pairs.
+
+    Measured: tests/kernels/test_jax_kernels.py for the values; no GPU figure yet
+    """
+    return jax_kernels.attend_by_key_lengths(query, key, value, mask)
+
+
+def _attends_on_processor(layer, query, key, value, mask=None, training=None, *shared):
+    """Without dropout, in bfloat16 on a processor."""
+    plain = drops_nothing(layer, query, key, value, mask, training, *shared) and not layer.history_only
+    return plain and gives_float32(str(query.dtype))
+
+
+@kernel(ATTEND, "jax", when=_attends_on_processor, passes=FORMULA)
+def attend_on_processor(rest, layer, query, key, value, mask, training=None):
+    """XLA multiplies as in float32, at half the speed, unless the result is float32.
+
+    Measured: Products of bfloat16 on JAX
+    """
+    return jax_dropout.attend(query, key, value, layer.visible(mask, query))
+
+
+def _dropout(layer, training):
+    """The rate of dropout, and the generator of its seeds."""
+    return (layer.attention_dropout, layer.dropout.seed_generator) if drops(layer, training) else (0.0, (0, 0))
