@@ -5,7 +5,6 @@ compile separate ones (`models/compiled_functions.py`).
 """
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -20,8 +19,8 @@ from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.find_encoder import find_encoder, models_in
 
 
-class Pass(threading.local):
-    """The state of a forward pass of this thread; runs of a shared block differ only in their order."""
+class Pass:
+    """The state of a forward pass; runs of a shared block differ only in their order."""
 
     run = -1
     """The index of the running block in execution order."""

@@ -168,6 +168,11 @@ def test_the_call_of_a_layer_is_as_short_as_its_equation():
     assert {call: lines for call, lines in calls.items() if lines > 13} == {}  # with the line of its name
 
 
+def test_what_runs_here_is_in_one_context_variable():
+    state = r"threading\.local|ContextVar\("
+    assert [path.name for path in FILES if re.search(state, path.read_text(encoding="utf-8"))] == ["seam.py"]
+
+
 def test_only_the_named_files_ask_for_the_backend():
     asked = {str(path.relative_to(PACKAGE)) for path in FILES if re.search(r"\bbackend\(\)", path.read_text(encoding="utf-8"))}
     assert asked == ASKS_FOR_BACKEND.keys()

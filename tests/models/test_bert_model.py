@@ -14,6 +14,9 @@ from helpers.small_tasks import small_encoder
 
 from keras_bert_rebuild import compile_model
 from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.checked_model import CheckedModel
+from keras_bert_rebuild.models.label_means import LabelMeansModel
+from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
 
@@ -223,3 +226,10 @@ def test_several_steps_per_call_on_several_replicas_are_refused_in_one_sentence(
     model = OnTwo(inputs, keras.layers.Dense(1)(inputs))
     with pytest.raises(ValueError, match=r"steps_per_execution must be 1 under distribute\('mirrored'\); got 2"):
         model.compile("sgd", "mse", steps_per_execution=2)
+
+
+@pytest.mark.parametrize(("kind", "most"), [(CheckedModel, 9), (LabelMeansModel, 3), (BertModel, 9), (PretrainingModel, 6)])
+def test_a_model_class_overrides_few_methods_of_keras(kind, most):
+    methods = {name for name, value in vars(kind).items() if callable(value) or isinstance(value, (classmethod, property))}
+    overridden = {name for name in methods if hasattr(keras.Model(), name)}
+    assert 0 < len(overridden) <= most, sorted(overridden)
