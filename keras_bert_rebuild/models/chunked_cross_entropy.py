@@ -37,12 +37,12 @@ def _log_probabilities(features, table, bias, labels, chunk):
     """The result of `label_log_probabilities`, and its gradient."""
     positions = ops.shape(features)[0]
     count = (positions + chunk - 1) // chunk
-    features, labels = _padded(features, count * chunk), _padded(labels, count * chunk)
+    features, labels = padded(features, count * chunk), padded(labels, count * chunk)
 
     def forward(i, rows):
-        logits = _logits(features, table, bias, i, chunk)
+        logits = logits_of_chunk(features, table, bias, i, chunk)
         log_sum = ops.logsumexp(logits, axis=-1)
-        label = _slice(labels, i, chunk)
+        label = chunk_of(labels, i, chunk)
         of_label = ops.take_along_axis(logits, label[:, None], axis=-1)[:, 0] - log_sum
         is_best = ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), label)
         of_best_other = ops.where(is_best, NO_BETTER_TOKEN, ops.max(logits, axis=-1) - log_sum)
@@ -52,35 +52,56 @@ def _log_probabilities(features, table, bias, labels, chunk):
     rows = ops.fori_loop(0, count, forward, ops.zeros((count * chunk, 3), "float32"))
 
     def gradient(upstream):
-        scale = _padded(upstream[:, LABEL_COLUMN], count * chunk)
+        scale = padded(upstream[:, LABEL_COLUMN], count * chunk)
 
-        def backward(i, sums):
-            of_features, of_table, of_bias = sums
-            logits = _logits(features, table, bias, i, chunk)
-            probabilities = ops.exp(logits - _slice(rows[:, 2], i, chunk)[:, None])
-            is_label = ops.equal(ops.arange(bias.shape[0], dtype="int32")[None, :], _slice(labels, i, chunk)[:, None])
-            of_logits = _slice(scale, i, chunk)[:, None] * (ops.cast(is_label, "float32") - probabilities)
-            low = ops.cast(of_logits, features.dtype)
-            of_features = ops.slice_update(of_features, (i * chunk, 0), ops.matmul(low, table))
-            of_table = of_table + ops.cast(ops.matmul(ops.transpose(low), _slice(features, i, chunk)), "float32")
-            return of_features, of_table, of_bias + ops.sum(of_logits, axis=0)
+        def of_logits(i):
+            logits = logits_of_chunk(features, table, bias, i, chunk)
+            probabilities = ops.exp(logits - chunk_of(rows[:, 2], i, chunk)[:, None])
+            is_label = ops.equal(ops.arange(bias.shape[0], dtype="int32")[None, :], chunk_of(labels, i, chunk)[:, None])
+            return chunk_of(scale, i, chunk)[:, None] * (ops.cast(is_label, "float32") - probabilities)
 
-        zeros = (ops.zeros_like(features), ops.zeros(table.shape, "float32"), ops.zeros(bias.shape, "float32"))
-        of_features, of_table, of_bias = ops.fori_loop(0, count, backward, zeros)
-        return of_features[:positions], ops.cast(of_table, table.dtype), of_bias
+        return gradients_of_factors(features, table, bias, of_logits, chunk, positions)
 
     return rows[:positions, :2], gradient
 
 
-def _logits(features, table, bias, i, chunk):
-    return similarities(_slice(features, i, chunk), table) + bias
+def gradients_of_factors(features, table, bias, of_logits, chunk, positions):
+    """The gradients of the factors of logits, `features · tableᵀ + bias`, chunk by chunk.
+
+    Args:
+        features: `(chunks · chunk, width)`.
+        table, bias: as for `label_log_probabilities`.
+        of_logits: a function of the number of a chunk: the gradient of its logits, `(chunk, vocabulary)`, float32.
+        chunk: number of positions in a chunk.
+        positions: how many of the features are positions; the others fill up the last chunk.
+
+    Returns:
+        The gradients of the features, `(positions, width)`, of the table and of the bias.
+    """
+
+    def backward(i, sums):
+        of_features, of_table, of_bias = sums
+        gradient = of_logits(i)
+        low = ops.cast(gradient, features.dtype)
+        of_features = ops.slice_update(of_features, (i * chunk, 0), ops.matmul(low, table))
+        of_table = of_table + ops.cast(ops.matmul(ops.transpose(low), chunk_of(features, i, chunk)), "float32")
+        return of_features, of_table, of_bias + ops.sum(gradient, axis=0)
+
+    zeros = (ops.zeros_like(features), ops.zeros(table.shape, "float32"), ops.zeros(bias.shape, "float32"))
+    of_features, of_table, of_bias = ops.fori_loop(0, ops.shape(features)[0] // chunk, backward, zeros)
+    return of_features[:positions], ops.cast(of_table, table.dtype), of_bias
 
 
-def _slice(x, i, chunk):
+def logits_of_chunk(features, table, bias, i, chunk):
+    """The logits of chunk `i` of the features, `(chunk, vocabulary)`, float32."""
+    return similarities(chunk_of(features, i, chunk), table) + bias
+
+
+def chunk_of(x, i, chunk):
     """Chunk `i` of the first axis."""
     return ops.slice(x, (i * chunk, *[0] * (len(x.shape) - 1)), (chunk, *x.shape[1:]))
 
 
-def _padded(x, size):
+def padded(x, size):
     """The first axis padded with zeros to `size`."""
     return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *x.shape[1:]), x.dtype)], axis=0)

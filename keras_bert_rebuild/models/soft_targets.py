@@ -5,7 +5,7 @@ from typing import Any
 from keras import ops
 
 from keras_bert_rebuild.kernels.gradients import with_gradient
-from keras_bert_rebuild.layers.products import similarities
+from keras_bert_rebuild.models.chunked_cross_entropy import chunk_of, gradients_of_factors, logits_of_chunk, padded
 
 
 def soft_target_losses(teacher: Any, student: Any, temperature: float = 1.0) -> Any:
@@ -50,13 +50,13 @@ def _chunked_losses(features, table, bias, rows, of_table, of_bias, chunk, tempe
     """The result of `chunked_soft_target_losses`, and its gradient."""
     positions = ops.shape(features)[0]
     count = (positions + chunk - 1) // chunk
-    features, rows = _padded(features, count * chunk), _padded(rows, count * chunk)
+    features, rows = padded(features, count * chunk), padded(rows, count * chunk)
 
     def teacher_logs(i):
-        return ops.log_softmax(_logits(_chunk(rows, i, chunk), of_table, of_bias) / temperature)
+        return ops.log_softmax(logits_of_chunk(rows, of_table, of_bias, i, chunk) / temperature)
 
     def student_logs(i):
-        return ops.log_softmax(_logits(_chunk(features, i, chunk), table, bias) / temperature)
+        return ops.log_softmax(logits_of_chunk(features, table, bias, i, chunk) / temperature)
 
     def forward(i, values):
         return ops.slice_update(values, (i * chunk,), temperature**2 * _divergence(teacher_logs(i), student_logs(i)))
@@ -64,19 +64,12 @@ def _chunked_losses(features, table, bias, rows, of_table, of_bias, chunk, tempe
     values = ops.fori_loop(0, count, forward, ops.zeros((count * chunk,), "float32"))
 
     def gradient(upstream):
-        scale = temperature * _padded(upstream, count * chunk)
+        scale = temperature * padded(upstream, count * chunk)
 
-        def backward(i, sums):
-            of_features, of_table, of_bias = sums
-            of_logits = _chunk(scale, i, chunk)[:, None] * (ops.exp(student_logs(i)) - ops.exp(teacher_logs(i)))
-            low = ops.cast(of_logits, features.dtype)
-            of_features = ops.slice_update(of_features, (i * chunk, 0), ops.matmul(low, table))
-            of_table = of_table + ops.cast(ops.matmul(ops.transpose(low), _chunk(features, i, chunk)), "float32")
-            return of_features, of_table, of_bias + ops.sum(of_logits, axis=0)
+        def of_logits(i):
+            return chunk_of(scale, i, chunk)[:, None] * (ops.exp(student_logs(i)) - ops.exp(teacher_logs(i)))
 
-        zeros = (ops.zeros_like(features), ops.zeros(table.shape, "float32"), ops.zeros(bias.shape, "float32"))
-        of_features, of_table, of_bias = ops.fori_loop(0, count, backward, zeros)
-        return of_features[:positions], ops.cast(of_table, table.dtype), of_bias
+        return gradients_of_factors(features, table, bias, of_logits, chunk, positions)
 
     return values[:positions], gradient
 
@@ -84,17 +77,3 @@ def _chunked_losses(features, table, bias, rows, of_table, of_bias, chunk, tempe
 def _divergence(theirs, mine):
     """KL divergence over the last axis, from log-probabilities."""
     return ops.sum(ops.exp(theirs) * (theirs - mine), axis=-1)
-
-
-def _logits(features, table, bias):
-    return similarities(features, table) + bias
-
-
-def _chunk(x, i, chunk):
-    """Chunk `i` of the first axis."""
-    return ops.slice(x, (i * chunk, *[0] * (len(x.shape) - 1)), (chunk, *x.shape[1:]))
-
-
-def _padded(x, size):
-    """The first axis padded with zeros to `size`."""
-    return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *x.shape[1:]), x.dtype)], axis=0)
