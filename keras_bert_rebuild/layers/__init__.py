@@ -10,9 +10,10 @@ from keras_bert_rebuild.layers.activations import ACTIVATIONS, gelu, gelu_erf, g
 from keras_bert_rebuild.layers.conditional_random_field import ConditionalRandomField
 from keras_bert_rebuild.layers.conv import MaskedConv1D
 from keras_bert_rebuild.layers.disentangled_self_attention import DisentangledSelfAttention
-from keras_bert_rebuild.layers.embedding import get_embedding, get_inputs
+from keras_bert_rebuild.layers.embedding import get_embedding
 from keras_bert_rebuild.layers.extract import Extract, ExtractFirsts, FirstFeatures
 from keras_bert_rebuild.layers.feed_forward import FeedForward
+from keras_bert_rebuild.layers.inputs import get_inputs
 from keras_bert_rebuild.layers.keras_layers import Add, Dense, Dropout, Embedding, LayerNormalization, RMSNormalization
 from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention

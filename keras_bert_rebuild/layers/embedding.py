@@ -1,4 +1,4 @@
-"""The inputs of the pretraining graph, and the sum of token, segment and position embedding, as keras_bert builds them."""
+"""The sum of token, segment and position embedding, as keras_bert's `get_embedding` builds it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -69,16 +69,3 @@ def get_embedding(
         return summed, table
     position = PositionEmbedding(pos_num, embed_dim, mode="add", offset=position_offset, **settings("Position"))
     return position(summed), table
-
-
-def get_inputs(seq_len: int | None) -> list[Any]:
-    """Token ids, segment ids and the positions to predict.
-
-    Args:
-        seq_len: static length, or None for any length.
-
-    Returns:
-        `[Input-Token, Input-Segment, Input-Masked]`, int32 of shape `(batch, seq_len)`. In keras_bert they were float32; float
-        arrays of integers are still accepted. Half precision cannot corrupt int32 ids.
-    """
-    return [keras.Input((seq_len,), dtype="int32", name=f"Input-{name}") for name in ("Token", "Segment", "Masked")]

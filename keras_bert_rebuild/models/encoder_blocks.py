@@ -59,7 +59,9 @@ class BlockLayers(NamedTuple):
 
     @property
     def last(self):
-        """The layer whose output is that of the block; None in a block that ends before it."""
+        """The layer whose output is that of the block; None in a block that is left out or ends before it."""
+        if not self.halves:
+            return None
         if self.convolution is not None:
             return self.convolution.norm
         return self.halves[-1].add if self.order == "pre" else self.halves[-1].norm

@@ -66,6 +66,7 @@ def _output_blocks(model):
             outputs = [tensor["config"]["keras_history"] for tensor in layer["inbound_nodes"][0]["args"][0]]
     layers_of_block = {}
     for i, block in enumerate(EncoderView(model).blocks):
-        layers_of_block.setdefault(block.last.name, []).append(i)
+        if block.last is not None:
+            layers_of_block.setdefault(block.last.name, []).append(i)
     # If layers share a block, the index of the call tells them apart; `output_layer_num` lists the last output first.
     return [layers_of_block[name][call] for name, call, _ in reversed(outputs)]
