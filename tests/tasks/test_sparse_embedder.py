@@ -116,7 +116,7 @@ def test_it_learns_to_find_and_is_loaded_from_its_folder(objective, tmp_path):
     again = load_task(tmp_path / "task")
     assert again.settings() == task.settings()
     assert again.description() == task.description()
-    for loaded, weight in zip(again.model.weights, task.model.weights, strict=True):
+    for loaded, weight in zip(again.model.trainable_weights, task.model.trainable_weights, strict=True):
         np.testing.assert_array_equal(ops.convert_to_numpy(loaded), ops.convert_to_numpy(weight))
     # The threads of TensorFlow's products share them as they find time: the last bit of a sum may differ between two calls.
     for (ids, weights), (same, found) in zip(again(["the cat"]), task(["the cat"]), strict=True):
