@@ -19,8 +19,8 @@ from jax import lax
 from pretrain_loop import bare_steps
 from step_profile import make
 
-from keras_bert_rebuild.kernels import jax_attention, jax_products
-from keras_bert_rebuild.kernels.jax_products import product
+from keras_bert_rebuild.kernels import jax_attention, jax_dense
+from keras_bert_rebuild.kernels.jax_dense import product
 
 # Where a product occurs: the shapes of its factors, the axes to sum over, and how many axes at the front are those of a batch.
 LAYOUTS = {
@@ -55,7 +55,7 @@ def steps(batch, length, dtype, rounds=6):
     keras.config.set_dtype_policy(policy)
     shape, compiled = argparse.Namespace(single=True, mean=None, dropout=0.1, size="base", steps=1), {}
     for name, dtypes in (("XLA", ()), ("ours", (dtype,))):
-        for module in (jax_products, jax_attention):
+        for module in (jax_dense, jax_attention):
             module.gives_float32 = lambda given, dtypes=dtypes: str(given) in dtypes
         compiled[name] = make(shape, batch, length)[:2]
         bare_steps(*compiled[name])

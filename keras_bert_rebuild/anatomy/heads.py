@@ -176,3 +176,7 @@ def heads_at_last_token():
     """Heads whose pooler reads the last token of a text, and whose MLM head has no transform, as in XLNet; like `HEADS`."""
     changed = {name: replace(head, reads=(LAST, *head.reads[1:])) for name, head in HEADS.items() if head.reads[:1] == ("Extract",)}
     return {**HEADS, **changed, "mlm": replace(HEADS["mlm"], parts=MLM_PARTS[2:], reads=())}
+
+
+# The random numbers that a batch has for sampling tokens are integers of this many bits, which float32 represents exactly.
+DRAW_BITS = 24

@@ -1,14 +1,16 @@
-"""A part of an encoder: a layer with its weights, operations, saved activations and sharding."""
+"""A part of an encoder: a layer with its weights, operations, saved activations and sharding, and the formulas of its sizes."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from keras_bert_rebuild.anatomy.formulas import value
-
 # The sections of an encoder, in the order of the explanation.
 EMBEDDING, BLOCK, HEAD = "Embedding", "Encoder block", "Heads"
+
+# The two sub-layers of a block, and what may follow each of them, by the suffixes of their layer names.
+ATTENTION, FEED_FORWARD, CONVOLUTION = "MultiHeadSelfAttention", "FeedForward", "Convolution"
 
 # Axis of a device mesh along which weights are sharded.
 MODEL = "model"
@@ -20,7 +22,7 @@ COMPUTE, PRODUCT, FLOAT32 = "compute", "product", "float32"
 
 @dataclass(frozen=True)
 class Weight:
-    """A weight of a part. Its shape is in letters of `formulas.LETTERS` or in numbers."""
+    """A weight of a part. Its shape is in letters of `LETTERS` or in numbers."""
 
     role: str
     """Its path in its layer, such as "query/kernel"; prefixed with the layer's name, the path of the variable."""
@@ -64,7 +66,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Part:
-    """A step of the article, or one that only other encoders have. Formulas are written as in `formulas.py`."""
+    """A step of the article, or one that only other encoders have. Formulas are written in these letters."""
 
     article: int | None
     """Its step in the article; None if the article's model does not have it."""
@@ -113,7 +115,7 @@ class Part:
         """Its parameter count from the shapes of its weights, of one block if it is in a block.
 
         Args:
-            letters: letter to number, see `formulas.letters_of`.
+            letters: letter to number, see `letters_of`.
         """
         return sum(value("·".join(weight.shape), letters) for weight in self.weights)
 
@@ -153,3 +155,97 @@ def in_letters(part, **letters):
     formulas = {name: replaced(getattr(part, name)) for name in ("operations", "kept", "kept_float32")}
     spelling = part.spelling and replaced(part.spelling)
     return replace(part, weights=tuple(map(of_weight, part.weights)), spelling=spelling, **formulas)
+
+
+# Each letter and its meaning. E, U, R, C, K, B, N, V and M are not in the article.
+LETTERS = (
+    ("T", "vocabulary size"),
+    ("H", "hidden size"),
+    ("D", "the same: the article's letter in steps 6, 13 and 14"),
+    ("E", "width of the embedding tables"),
+    ("A", "attention heads"),
+    ("L", "layers"),
+    ("FFD", "width inside the feed-forward block"),
+    ("U", "width of the adapters"),
+    ("P", "rows of the position table"),
+    ("R", "rows of the table of distances"),
+    ("C", "classes"),
+    ("K", "tasks"),
+    ("B", "texts of a batch"),
+    ("S", "tokens of a text"),
+    ("N", "predicted tokens per text"),
+    ("V", "keys per query in windowed attention"),
+    ("M", "how often each of these keys is read"),
+)
+
+# Texts longer than this many windows are computed in bands; equal to `kernels.conditions.WINDOWS`, which a test checks.
+WINDOWS = 8
+
+# The width of a head, the only factor that is neither a letter nor a number.
+HEAD_WIDTH = "(D/A)"
+
+
+def letters_of(encoder, batch=1, length=1, predictions=1):
+    """Letter to number for an `Encoder` and a batch, a dictionary; if blocks differ, of the first block."""
+    embedding, blocks = encoder.embedding, {}
+    if encoder.blocks:
+        first = encoder.blocks[0]
+        blocks = {"A": first.attention.heads, "FFD": first.feed_forward.inner, "U": first.adapter}
+    return {
+        "T": embedding.tokens,
+        "H": encoder.width,
+        "D": encoder.width,
+        "E": embedding.width,
+        "L": len(encoder.blocks),
+        "P": embedding.positions.rows,
+        "C": encoder.labels,
+        "K": embedding.tasks,
+        "B": batch,
+        "S": length,
+        "N": predictions,
+        **({} if encoder.relative is None else {"R": encoder.relative.rows}),
+        **band_letters(encoder, length),
+        **blocks,
+    }
+
+
+def band_letters(encoder, length):
+    """The letters of windowed attention, as a dictionary; empty without windows, of the first such block if several differ.
+
+    Args:
+        encoder: an `Encoder`.
+        length: tokens of a text.
+
+    Returns:
+        "V", the keys per query, and "M", how often a key is read: in bands of three windows each, or all keys once if the text is
+        short.
+    """
+    window = next((block.attention.window for block in encoder.blocks if block.attention.window is not None), None)
+    if window is None:
+        return {}
+    return {"V": 3 * max(window, 1), "M": 3} if length > WINDOWS * window else {"V": length, "M": 1}
+
+
+def value(formula, letters):
+    """The value of a formula: a sum of products; parentheses only group factors.
+
+    Example:
+
+    >>> value("A·D·(D/A)·3 + 3·D + D·D + D", {"A": 12, "D": 768})
+    2362368
+    """
+    terms = formula.replace(HEAD_WIDTH, "W").replace("(", "").replace(")", "").split(" + ")
+    known = {**letters, "W": letters["D"] // letters["A"] if "A" in letters else 0}
+    return sum(math.prod(known[factor] if factor in known else int(factor) for factor in term.split("·")) for term in terms)
+
+
+def filled_in(formula, letters):
+    """A formula with its letters replaced by numbers.
+
+    Example:
+
+    >>> filled_in("A·D·(D/A)·3 + 3·D", {"A": 12, "D": 768})
+    '12·768·64·3 + 3·768'
+    """
+    pattern = re.escape(HEAD_WIDTH) + "|[A-Z]+|[0-9]+"
+    return re.sub(pattern, lambda found: f"{value(found[0], letters):,}", formula)

@@ -3,16 +3,18 @@
 from collections import Counter
 from dataclasses import replace
 
-from keras_bert_rebuild.anatomy.attention_parts import ALONG, COLUMNS, ROWS, dense_weights, disentangled, relative_attention
-from keras_bert_rebuild.anatomy.formulas import letters_of, value
+from keras_bert_rebuild.anatomy.block_parts import block_parts, every_block_part, norm_part, norm_weights
 from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_PARTS, POOLER_PART
-from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
-from keras_bert_rebuild.anatomy.positions import Positions
-from keras_bert_rebuild.anatomy.pruned_heads import with_heads
-from keras_bert_rebuild.anatomy.windows import in_window
-
-# The two sub-layers of a block, and what may follow each of them, by the suffixes of their layer names.
-ATTENTION, FEED_FORWARD, CONVOLUTION = "MultiHeadSelfAttention", "FeedForward", "Convolution"
+from keras_bert_rebuild.anatomy.part import (
+    BLOCK,
+    EMBEDDING,
+    MODEL,
+    Part,
+    Weight,
+    in_letters,
+    letters_of,
+    value,
+)
 
 
 def parts_of(encoder, heads):
@@ -67,15 +69,14 @@ def num_params(encoder, heads):
 
 def every_part():
     """The parts of an encoder that has everything, for tables of patterns that fit every encoder."""
-    relative = _halves(gated=True, bias=True, relative=Positions("relative", rows=0))[0]
-    known = _halves(gated=True, bias=True, relative=_EVERY_TERM)
-    more = tuple(weight for weight in relative.weights if weight.role not in {weight.role for weight in known[0].weights})
-    block = [
-        replace(known[0], weights=known[0].weights + more, spelling=None),
-        *known[1:],
-        *(_adapter(half) for half in (ATTENTION, FEED_FORWARD)),
+    return [
+        _TOKENS,
+        _POSITIONS,
+        _WIDENING,
+        *every_block_part(),
+        POOLER_PART,
+        *(part for head in HEADS.values() for part in head.parts),
     ]
-    return [_TOKENS, _POSITIONS, _WIDENING, *block, POOLER_PART, *(part for head in HEADS.values() for part in head.parts)]
 
 
 def adapted_patterns():
@@ -107,7 +108,6 @@ _WIDENING = Part(
 
 
 # Disentangled positions with all weights they can have.
-_EVERY_TERM = Positions("disentangled", rows=2, terms=("c2p", "p2c"))
 
 
 def _before_blocks(encoder):
@@ -120,7 +120,7 @@ def _before_blocks(encoder):
         rows = Weight("embeddings", ("R", "H"))
         yield Part(None, EMBEDDING, "Table of distances", "Embedding-Relative", (rows,))
         if encoder.relative.norm is not None:
-            weights = _norm_weights(encoder.relative.norm, "H")
+            weights = norm_weights(encoder.relative.norm, "H")
             yield Part(None, EMBEDDING, "Norm of distances", "Embedding-Relative-Norm", weights, kept="R·H")
 
 
@@ -145,40 +145,15 @@ def _embedding_parts(encoder):
     if embedding.widened_first:
         yield replace(_WIDENING, weights=_WIDENING.weights[:1])
     if embedding.norm is not None:
-        yield _norm(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "H" if embedding.widened_first else "E")
+        yield norm_part(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "H" if embedding.widened_first else "E")
     if embedding.widened and not embedding.widened_first:
         yield _WIDENING
-
-
-def block_parts(block):
-    """The parts of a block in execution order."""
-    inner, relative = block.feed_forward, block.attention.relative
-    attention, feed_forward = _halves(inner.gated, block.attention.bias, inner.bias, relative, inner.output_bias)
-    attention = attention if block.attention.window is None else in_window(attention)
-    if block.attention.pruned:
-        attention = with_heads(attention, len(block.attention.present), block.attention.heads, block.attention.bias)
-    for half, article in ((attention, 7), (feed_forward, 9)):
-        norm = _norm(article, BLOCK, "Normalisation", f"{half.layer}-Norm", block.norm)
-        has_norm = half is feed_forward or block.first_norm
-        if block.order == "pre" and has_norm:
-            yield norm
-        yield half
-        if block.adapter:
-            yield _adapter(half.layer.rpartition("-")[2])
-        if block.order == "post":
-            yield norm
-    if block.convolution is not None:
-        name = f"Encoder-{{n}}-{CONVOLUTION}"
-        size = str(block.convolution.size)
-        weights = (Weight("kernel", (size, "H", "H")), Weight("bias", ("H",)))
-        yield Part(None, BLOCK, "Convolution", name, weights, operations=f"2·{size}·B·S·H·H", kept="3·B·S·H")
-        yield _norm(None, BLOCK, "Convolution, normalised", f"{name}-Norm", block.norm)
 
 
 def _after_blocks(encoder, heads):
     """The final norm if there is one, and the heads, the pooler once; in the article's order, MLM first."""
     if encoder.final_norm is not None:
-        yield _norm(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
+        yield norm_part(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
     chosen = [encoder.heads[name] for name in encoder.heads if name in heads]
     parts = [part for head in chosen for part in head.parts if encoder.crf or part is not CRF_PART]
     # A transform that heads share is counted once, with the first of them.
@@ -196,7 +171,7 @@ def _of_encoder(encoder, part):
     """A part of a head with the weights it has in this encoder."""
     dense, norm, vocabulary = (part.layer for part in MLM_PARTS)
     if part.layer == norm:  # same kind as the embedding's norm, unless the MLM head has its own
-        return replace(part, weights=_norm_weights(encoder.mlm_norm or encoder.embedding.norm, "E"))
+        return replace(part, weights=norm_weights(encoder.mlm_norm or encoder.embedding.norm, "E"))
     biased = {dense: encoder.transform_bias, vocabulary: encoder.vocabulary_bias}
     if biased.get(part.layer, True):
         return part
@@ -206,81 +181,3 @@ def _of_encoder(encoder, part):
 def _spelled(encoder, part):
     """A part in the article's letters: H for E if the tables have the hidden size."""
     return part if encoder.embedding.widened else in_letters(part, E="H")
-
-
-def _halves(gated, bias, feed_forward_bias=None, relative=None, output_bias=None):
-    biases = bias if feed_forward_bias is None else feed_forward_bias
-    output_bias = biases if output_bias is None else output_bias
-    projections = [
-        dense_weights(name, "D", "D", bias, COLUMNS, ALONG, heads=(1, 0), adapter=name in ("query", "value"))
-        for name in ("query", "key", "value")
-    ]
-    attention = Part(
-        6,
-        BLOCK,
-        "Attention",
-        f"Encoder-{{n}}-{ATTENTION}",
-        sum([*projections, dense_weights("output", "D", "D", bias, ROWS, heads=(0, None))], ()),
-        spelling="A·D·(D/A)·3 + 3·D + D·D + D" if bias else "A·D·(D/A)·3 + D·D",
-        operations="8·B·S·D·D + 4·B·S·S·D",
-        kept="5·B·S·D + A·B·S·S",
-        held=(
-            Held("queries, keys, values", ("S", "D"), PRODUCT, "3"),
-            Held("attention scores", ("S", "S"), FLOAT32, "A", scores=True),
-            Held("maximum and sum of each row", ("A", "S"), FLOAT32, "2"),
-            Held("outputs of attention heads", ("(D/A)", "S"), PRODUCT, "A"),
-        ),
-        working=(Held("attention: probabilities and two gradients", ("S", "S"), COMPUTE, "3·A", scores=True),),
-    )
-    if relative is not None:
-        attention = relative_attention(attention) if relative.kind == "relative" else disentangled(attention, relative, bias)
-    gate = dense_weights("gate", "H", "FFD", biases, COLUMNS, ALONG) if gated else ()
-    inner = dense_weights("intermediate", "H", "FFD", biases, COLUMNS, ALONG)
-    feed_forward = Part(
-        8,
-        BLOCK,
-        "Feed-forward",
-        f"Encoder-{{n}}-{FEED_FORWARD}",
-        (*gate, *inner, *dense_weights("output", "FFD", "H", output_bias, ROWS)),
-        operations="6·B·S·H·FFD" if gated else "4·B·S·H·FFD",
-        kept="B·S·H + 4·B·S·FFD" if gated else "B·S·H + 2·B·S·FFD",
-        held=(
-            Held("values before the activation", ("S", "FFD"), times="2" if gated else "1"),
-            Held("values after it", ("S", "FFD"), recomputed=True),
-        ),
-        working=(
-            Held("activation: gradients", ("S", "FFD"), times="2" if gated else "1"),
-            # Elsewhere a gradient takes the place of the values that were saved.
-            Held("values after it, and another gradient", ("S", "FFD"), times="3" if gated else "2", recomputed=True),
-        ),
-    )
-    return attention, feed_forward
-
-
-def _adapter(half):
-    return Part(
-        None,
-        BLOCK,
-        "Adapter",
-        f"Encoder-{{n}}-{half}-Adapter",
-        (*dense_weights("intermediate", "H", "U"), *dense_weights("output", "U", "H")),
-        operations="4·B·S·H·U",
-        kept="B·S·H + 2·B·S·U",
-    )
-
-
-def _norm(article, section, name, layer, norm, width="H"):
-    moments = "2" if norm.kind == "layer" else "1"
-    saved = (
-        Held("sum before the norm", ("S", width), recomputed=section == EMBEDDING),
-        Held("output of the norm", ("S", width), recomputed=True),
-        *((Held("its moments", ("S",), FLOAT32, moments),) if section == BLOCK else ()),
-    )
-    held = saved if section in (EMBEDDING, BLOCK) else ()
-    return Part(article, section, name, layer, _norm_weights(norm, width), kept=f"B·S·{width}", held=held)
-
-
-def _norm_weights(norm, width):
-    if norm.kind == "rms":
-        return (Weight("scale", (width,)),)
-    return (Weight("gamma", (width,)), Weight("beta", (width,)))[: 1 + norm.bias]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from keras_bert_rebuild.anatomy.formulas import filled_in, letters_of, value
+from keras_bert_rebuild.anatomy.part import filled_in, letters_of, value
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import steps_of
 

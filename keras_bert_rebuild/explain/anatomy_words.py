@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 
 from keras_bert_rebuild.anatomy.encoder import Attention, Block, Embedding, Encoder, FeedForward
-from keras_bert_rebuild.anatomy.parts import ATTENTION, CONVOLUTION, FEED_FORWARD
+from keras_bert_rebuild.anatomy.part import ATTENTION, CONVOLUTION, FEED_FORWARD
 
 NONE = "none"
 

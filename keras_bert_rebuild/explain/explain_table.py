@@ -9,8 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from keras_bert_rebuild.anatomy.formulas import LETTERS
-from keras_bert_rebuild.anatomy.part import BLOCK
+from keras_bert_rebuild.anatomy.part import BLOCK, LETTERS
 
 # Minimum widths for a bar next to every share, and for letters in two columns.
 WIDE, WIDEST = 96, 116

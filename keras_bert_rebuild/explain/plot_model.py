@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_bert_rebuild.anatomy.formulas import filled_in, value
+from keras_bert_rebuild.anatomy.block_parts import block_parts
 from keras_bert_rebuild.anatomy.heads import POOLER
-from keras_bert_rebuild.anatomy.part import BLOCK, EMBEDDING, HEAD, formula_of
-from keras_bert_rebuild.anatomy.parts import ATTENTION, CONVOLUTION, block_parts
+from keras_bert_rebuild.anatomy.part import ATTENTION, BLOCK, CONVOLUTION, EMBEDDING, HEAD, filled_in, formula_of, value
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.diagram import Box, Diagram, Line, Words
 from keras_bert_rebuild.explain.explanation import explain

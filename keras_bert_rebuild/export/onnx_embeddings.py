@@ -1,7 +1,7 @@
 """ONNX nodes for embeddings, positions and scaling."""
 
 from keras_bert_rebuild.export.onnx_graph import Value, check_is_float
-from keras_bert_rebuild.layers.sine_positions import speeds
+from keras_bert_rebuild.layers.position_embedding import speeds
 
 
 def token_embedding(graph, layer, inputs):

@@ -2,7 +2,7 @@
 
 from keras_bert_rebuild.export.onnx_disentangled import shifted
 from keras_bert_rebuild.export.onnx_graph import Value, dense, of_padding
-from keras_bert_rebuild.layers.sine_positions import speeds
+from keras_bert_rebuild.layers.position_embedding import speeds
 
 
 def distance_embedding(graph, layer, inputs):

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keras_bert_rebuild.anatomy.encoder import Attention, Convolution, Encoder, bert_encoder
-from keras_bert_rebuild.anatomy.positions import Norm, Positions
+from keras_bert_rebuild.anatomy.encoder import Attention, Convolution, Encoder, Norm, Positions, bert_encoder
 from keras_bert_rebuild.checkpoints.modules import dense, embedding, norm, tied, under
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import bert

@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, bert_encoder
+from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, Norm, Positions, bert_encoder
 from keras_bert_rebuild.anatomy.heads import heads_through_transform
-from keras_bert_rebuild.anatomy.positions import Norm, Positions
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families.rotary_fields import check_rotary
 from keras_bert_rebuild.files.finite import is_number

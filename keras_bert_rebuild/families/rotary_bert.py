@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, bert_encoder
-from keras_bert_rebuild.anatomy.positions import Positions
+from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, Positions, bert_encoder
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families.rotary_fields import check_rotary
 from keras_bert_rebuild.files.finite import is_number

@@ -6,8 +6,7 @@ Reference: Vaswani et al., 2017, sections 3 and 5.4 (https://arxiv.org/abs/1706.
 import math
 from dataclasses import dataclass, replace
 
-from keras_bert_rebuild.anatomy.encoder import Encoder, bert_encoder
-from keras_bert_rebuild.anatomy.positions import Positions
+from keras_bert_rebuild.anatomy.encoder import Encoder, Positions, bert_encoder
 from keras_bert_rebuild.config import BertConfig
 
 FAMILY = "transformer"

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, bert_encoder
+from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, Positions, bert_encoder
 from keras_bert_rebuild.anatomy.heads import heads_at_last_token
-from keras_bert_rebuild.anatomy.positions import Positions
 from keras_bert_rebuild.config import BertConfig
 
 

@@ -1,7 +1,7 @@
 """Rules to read and change values inside a live model. They leave no trace, and cost nothing when they are not used.
 
 No weight, row of the graph or path changes. Functions compiled before are kept and used again afterwards; under rules, backends
-compile separate ones (`models/compiled_functions.py`).
+compile separate ones (`models/running_step.py`).
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from keras import ops
 from keras_bert_rebuild.interpret.sites import HEADS, OUTPUT, UNITS
 from keras_bert_rebuild.layers import Add, FeedForward, LayerNormalization, MultiHeadSelfAttention, RMSNormalization, TokenEmbedding
 from keras_bert_rebuild.layers.seam import executing
-from keras_bert_rebuild.models.compiled_functions import follow_execution
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.find_encoder import find_encoder, models_in
+from keras_bert_rebuild.models.running_step import follow_execution
 
 
 class Pass:

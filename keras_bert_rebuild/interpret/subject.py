@@ -15,7 +15,7 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.gradients import value_and_gradient, without_history
 from keras_bert_rebuild.models.encoder import TOKEN
 from keras_bert_rebuild.models.encoder_view import graph_after_tokens
-from keras_bert_rebuild.models.named_inputs import real_tokens
+from keras_bert_rebuild.models.named_tensors import real_tokens
 from keras_bert_rebuild.tasks.text_rows import buckets_for, filled_up
 
 # The graphs of a model by the ids of their outputs. The symbolic tensors are retained, since an id may otherwise be reused.

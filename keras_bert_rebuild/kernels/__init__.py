@@ -41,8 +41,8 @@ MODULES = {
         *("tensorflow_adam", "tensorflow_replicas", "fused_attention"),
     ),
     "jax": (
-        *("bands", "jax_attention", "jax_dropout", "jax_products", "jax_dense"),
-        *("jax_trials", "jax_clipping", "jax_kernels", "fused_attention"),
+        *("bands", "jax_attention", "jax_dropout", "jax_dense"),
+        *("jax_trials", "jax_gradients", "jax_kernels", "fused_attention"),
     ),
     "torch": ("bands", "real_tokens", "torch_kernels", "torch_adam", "fused_attention"),
 }

@@ -2,8 +2,7 @@
 
 from keras import ops
 
-from keras_bert_rebuild.kernels.conditions import FORMULA, drops_nothing
-from keras_bert_rebuild.kernels.kernel import BACKENDS, kernel
+from keras_bert_rebuild.kernels.kernel import BACKENDS, FORMULA, drops_nothing, kernel
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 
 

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import keras
 from jax import lax
 
-from keras_bert_rebuild.kernels.conditions import drops_some
-from keras_bert_rebuild.kernels.jax_products import product
-from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.kernels.jax_dense import product
+from keras_bert_rebuild.kernels.kernel import drops_some, kernel
 from keras_bert_rebuild.kernels.row_hash import MIXING, gain_of, threshold
 from keras_bert_rebuild.layers.keras_layers import Dropout
 from keras_bert_rebuild.layers.masks import visible_pairs

@@ -17,9 +17,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.kernels import jax_dropout
-from keras_bert_rebuild.kernels.conditions import norm_axis, normalizes_in_training
 from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_compiling_only, is_on_cuda, is_split_by_batch
-from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.kernels.kernel import kernel, norm_axis, normalizes_in_training
 from keras_bert_rebuild.layers.keras_layers import LayerNormalization
 from keras_bert_rebuild.layers.masks import visible_pairs
 

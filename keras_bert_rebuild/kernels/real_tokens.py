@@ -11,9 +11,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert_rebuild.kernels.conditions import activates_in_training
 from keras_bert_rebuild.kernels.gradients import with_gradient
-from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.kernels.kernel import activates_in_training, kernel
 from keras_bert_rebuild.layers.feed_forward import FeedForward
 from keras_bert_rebuild.layers.masks import has_sequences
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention

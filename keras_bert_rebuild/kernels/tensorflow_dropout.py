@@ -10,8 +10,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_rebuild.kernels.conditions import FORMULA, drops_probabilities, drops_some
-from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.kernels.kernel import FORMULA, drops_probabilities, drops_some, kernel
 from keras_bert_rebuild.kernels.row_hash import MIXING, gain_of, threshold
 from keras_bert_rebuild.kernels.tensorflow_gradients import with_gradient
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla, widened

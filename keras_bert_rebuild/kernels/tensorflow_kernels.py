@@ -10,8 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_rebuild.kernels import operations
-from keras_bert_rebuild.kernels.conditions import activates_in_training, is_plain, is_product
-from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.kernels.kernel import activates_in_training, is_plain, is_product, kernel
 from keras_bert_rebuild.kernels.tensorflow_gradients import with_gradient
 from keras_bert_rebuild.kernels.traits import is_half
 from keras_bert_rebuild.layers import products

@@ -8,8 +8,7 @@ import functools
 import tensorflow as tf
 from keras import ops
 
-from keras_bert_rebuild.kernels.conditions import norm_axis, normalizes_in_training
-from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.kernels.kernel import kernel, norm_axis, normalizes_in_training
 from keras_bert_rebuild.kernels.tensorflow_gradients import with_gradient
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla, compiled, widened
 from keras_bert_rebuild.layers.keras_layers import LayerNormalization

@@ -1,4 +1,4 @@
-"""Pipelines of `tf.data` that end when their last batch has been read.
+"""Pipelines of `tf.data`: one with a check of every batch, and those that end when their last batch has been read.
 
 A thread of TensorFlow tunes the buffers and threads of a pipeline while it runs. It sleeps for 10 ms, then 20, 40 and so on up to a
 minute, and who drops the pipeline often waits until it wakes up: it is notified before the flag that it then checks is set. So an
@@ -48,3 +48,24 @@ def not_tuned(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 def _sizes(array):
     return list(enumerate(array.shape))[1:]
+
+
+def checked_tf_dataset(dataset, check):
+    """The same dataset, with every batch passed through `check` on the host.
+
+    The check runs as a NumPy function inside the pipeline; its errors become `InvalidArgumentError` with the same text.
+    """
+
+    structure = dataset.element_spec
+
+    def on_host(*arrays):
+        check(tf.nest.pack_sequence_as(structure, list(arrays)))
+        return True
+
+    def step(*batch):
+        # tf.data passes a tuple, even one of a single item, as separate arguments, and anything else as one.
+        batch = batch if type(structure) is tuple else batch[0]
+        with tf.control_dependencies([tf.numpy_function(on_host, tf.nest.flatten(batch), tf.bool)]):
+            return tf.nest.map_structure(tf.identity, batch)
+
+    return dataset.map(step)

@@ -3,8 +3,7 @@
 import torch
 from keras import ops
 
-from keras_bert_rebuild.kernels.conditions import FORMULA, drops_probabilities, is_product
-from keras_bert_rebuild.kernels.kernel import kernel
+from keras_bert_rebuild.kernels.kernel import FORMULA, drops_probabilities, is_product, kernel
 from keras_bert_rebuild.layers import activations, products
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 

@@ -14,7 +14,15 @@ from keras_bert_rebuild.layers.embedding import get_embedding
 from keras_bert_rebuild.layers.extract import Extract, ExtractFirsts, FirstFeatures
 from keras_bert_rebuild.layers.feed_forward import FeedForward
 from keras_bert_rebuild.layers.inputs import get_inputs
-from keras_bert_rebuild.layers.keras_layers import Add, Dense, Dropout, Embedding, LayerNormalization, RMSNormalization
+from keras_bert_rebuild.layers.keras_layers import (
+    Add,
+    Dense,
+    Dropout,
+    Embedding,
+    LayerNormalization,
+    RMSNormalization,
+    TruncatedNormal,
+)
 from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.layers.pooling import (
@@ -24,14 +32,12 @@ from keras_bert_rebuild.layers.pooling import (
     ScoredTokens,
     WithoutLeadingTokens,
 )
-from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
+from keras_bert_rebuild.layers.position_embedding import PositionEmbedding, TrigPosEmbedding
 from keras_bert_rebuild.layers.relative_positions import DistanceEmbedding, QueryEmbedding, RelativeEmbedding, SegmentDifference
 from keras_bert_rebuild.layers.relative_self_attention import RelativeSelfAttention
 from keras_bert_rebuild.layers.residual_dense import ResidualDense
-from keras_bert_rebuild.layers.sine_positions import TrigPosEmbedding
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
 from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity, TokenEmbedding
-from keras_bert_rebuild.layers.truncated_normal import TruncatedNormal
 
 __all__ = [
     "ACTIVATIONS",

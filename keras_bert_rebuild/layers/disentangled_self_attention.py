@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.layers.keras_layers import Dropout
 from keras_bert_rebuild.layers.products import product
-from keras_bert_rebuild.layers.scored_self_attention import ScoredSelfAttention, shifted
+from keras_bert_rebuild.layers.relative_self_attention import ScoredSelfAttention, shifted
 
 # The terms of the scores besides content to content, and the sub-layer that projects the distances of each.
 PROJECTED_BY = {"c2p": "position_key", "p2c": "position_query"}

@@ -6,8 +6,7 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.layers.keras_layers import Add, Embedding
-from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
-from keras_bert_rebuild.layers.sine_positions import TrigPosEmbedding
+from keras_bert_rebuild.layers.position_embedding import PositionEmbedding, TrigPosEmbedding
 from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity, TokenEmbedding
 
 __all__ = ["EmbeddingSimilarity", "TokenEmbedding", "get_embedding"]

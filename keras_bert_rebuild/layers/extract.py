@@ -9,12 +9,14 @@ from keras import ops
 from keras_bert_rebuild.layers.arguments import BertLayer
 from keras_bert_rebuild.layers.masks import (
     MaskOutsideGraph,
+    at_positions,
     begins_of_sequences,
     has_sequences,
     most_sequences,
+    nan_if_left_out,
+    slots_of,
     slots_with_sequences,
 )
-from keras_bert_rebuild.layers.slots import at_positions, nan_if_left_out, slots_of
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")

@@ -10,9 +10,9 @@ from keras import ops
 from keras_bert_rebuild.layers.arguments import CompositeLayer
 from keras_bert_rebuild.layers.keras_layers import Dropout
 from keras_bert_rebuild.layers.masks import has_sequences, near_pairs, positions_in_sequences, visible_pairs
+from keras_bert_rebuild.layers.position_embedding import angles, rotate
 from keras_bert_rebuild.layers.products import product
 from keras_bert_rebuild.layers.seam import seam
-from keras_bert_rebuild.layers.sine_positions import angles, rotate
 
 PROJECTIONS = ("query", "key", "value", "output")
 

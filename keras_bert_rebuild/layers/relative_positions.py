@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.layers.arguments import BertLayer
-from keras_bert_rebuild.layers.sine_positions import speeds
+from keras_bert_rebuild.layers.position_embedding import speeds
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")

@@ -12,7 +12,7 @@ import numpy as np
 from keras_bert_rebuild.kernels.traits import on_host
 from keras_bert_rebuild.layers import ExtractFirsts
 from keras_bert_rebuild.layers.masks import most_sequences
-from keras_bert_rebuild.models.named_inputs import is_packed
+from keras_bert_rebuild.models.named_tensors import is_packed
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.step_plan import StepPlan
 

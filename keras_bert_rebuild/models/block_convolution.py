@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.anatomy.parts import CONVOLUTION
+from keras_bert_rebuild.anatomy.part import CONVOLUTION
 
 # The suffixes of its layers' names, in the order of the fields of `ConvolutionLayers`.
 CONVOLUTION_ENDS = ("", "-Dropout", "-Activation", "-Add", "-Norm")

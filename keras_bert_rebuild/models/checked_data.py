@@ -61,7 +61,7 @@ def checked_data(data, check):
         return _checked_generator(data, check)
     kinds = {f"{cls.__module__}.{cls.__name__}" for cls in type(data).__mro__}
     if any(kind.startswith("tensorflow.") and kind.endswith(".DatasetV2") for kind in kinds):
-        from keras_bert_rebuild.models.checked_tf_dataset import checked_tf_dataset
+        from keras_bert_rebuild.kernels.tensorflow_pipelines import checked_tf_dataset
 
         return checked_tf_dataset(data, check)
     if "torch.utils.data.dataloader.DataLoader" in kinds:

@@ -9,11 +9,10 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import compiles_ahead, train_compiled_ahead
 from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, in_epochs, is_arrays
-from keras_bert_rebuild.models.compiled_functions import follow_execution, traced_again
 from keras_bert_rebuild.models.device_logs import device_logs, stays_on_device
 from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
 from keras_bert_rebuild.models.memory import check_prediction_fits
-from keras_bert_rebuild.models.running_step import PREDICT, running, running_step
+from keras_bert_rebuild.models.running_step import PREDICT, follow_execution, running, running_step, traced_again
 
 
 class CheckedModel(keras.Model):

@@ -8,11 +8,10 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import HEADS
+from keras_bert_rebuild.layers.masks import at_positions, slots_of
 from keras_bert_rebuild.layers.seam import executing
-from keras_bert_rebuild.layers.slots import at_positions, slots_of
-from keras_bert_rebuild.models.by_head import by_head, in_order
 from keras_bert_rebuild.models.distillation_objectives import Objective, Seen
-from keras_bert_rebuild.models.named_inputs import ids_of
+from keras_bert_rebuild.models.named_tensors import by_head, ids_of, in_order
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.running_step import RunningStep, running_step

@@ -10,9 +10,8 @@ from keras import ops
 
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.layers.products import product
-from keras_bert_rebuild.models.attention_relations import relation_losses
+from keras_bert_rebuild.models.distillation_targets import chunked_soft_target_losses, relation_losses, soft_target_losses
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
-from keras_bert_rebuild.models.soft_targets import chunked_soft_target_losses, soft_target_losses
 
 # The vectors in the attention of a block, and MiniLMv2's pairs of them.
 VECTORS = ("query", "key", "value")

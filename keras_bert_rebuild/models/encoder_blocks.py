@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.anatomy.parts import ATTENTION, FEED_FORWARD
+from keras_bert_rebuild.anatomy.part import ATTENTION, FEED_FORWARD
 from keras_bert_rebuild.layers.seam import seam
 from keras_bert_rebuild.models.block_convolution import add_convolution, convolution_of, make_convolution
 

@@ -24,7 +24,7 @@ from keras_bert_rebuild.layers.seam import PLAIN, Execution, executing, seam
 from keras_bert_rebuild.models.encoder import FINAL_NORM, TOKEN
 from keras_bert_rebuild.models.encoder_blocks import BlockLayers, Context, block_of, input_of, run_block, shared_with
 from keras_bert_rebuild.models.heads import before_logits
-from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
+from keras_bert_rebuild.models.named_tensors import ids_of, real_tokens
 from keras_bert_rebuild.models.rematerialised import rematerialised_block
 
 # Layers that compute each token by itself, and attention, which knows where tokens are; subclasses may do otherwise.

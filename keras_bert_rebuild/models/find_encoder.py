@@ -11,7 +11,7 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import TOKEN
 from keras_bert_rebuild.models.encoder_blocks import RELATIVE
 from keras_bert_rebuild.models.encoder_view import EncoderView
-from keras_bert_rebuild.models.named_inputs import is_packed
+from keras_bert_rebuild.models.named_tensors import is_packed
 
 ATTENTION = "Encoder-{}-MultiHeadSelfAttention"
 

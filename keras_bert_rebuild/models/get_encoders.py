@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from keras_bert_rebuild.anatomy.encoder import Attention, Block, FeedForward
-from keras_bert_rebuild.anatomy.positions import Norm
+from keras_bert_rebuild.anatomy.encoder import Attention, Block, FeedForward, Norm
 from keras_bert_rebuild.layers.activations import gelu
 from keras_bert_rebuild.layers.keras_layers import EPSILON
 from keras_bert_rebuild.models.encoder_blocks import make_block, run_block

@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.layers import ConditionalRandomField, EmbeddingSimilarity, Masked
-from keras_bert_rebuild.models.by_head import by_head
 from keras_bert_rebuild.models.loss_protocols import FromLogits, TakesChains, TakesLogProbabilities, takes_logits
+from keras_bert_rebuild.models.named_tensors import by_head
 
 PROBABILITIES, LOGITS, LOG_PROBABILITIES = "probabilities", "logits", "log-probabilities"
 CHAINS = "the outputs of a ConditionalRandomField"

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.models.by_head import by_head
+from keras_bert_rebuild.models.named_tensors import by_head
 from keras_bert_rebuild.models.running_step import running_step
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from keras import ops
 
 from keras_bert_rebuild.layers import Masked
-from keras_bert_rebuild.layers.slots import at_positions
+from keras_bert_rebuild.layers.masks import at_positions
 
 
 def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_bert_rebuild.models.encoder_blocks import RELATIVE, Context, run_block
 from keras_bert_rebuild.models.encoder_view import EncoderView
-from keras_bert_rebuild.models.named_inputs import ids_of
+from keras_bert_rebuild.models.named_tensors import ids_of
 
 
 def run_with_memories(model: keras.Model, inputs: Any, memories: Sequence[Any] | None = None) -> tuple[Any, list[Any]]:

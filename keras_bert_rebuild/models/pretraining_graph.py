@@ -9,13 +9,12 @@ from keras import ops
 from keras_bert_rebuild.anatomy.heads import TRANSFORM
 from keras_bert_rebuild.kernels.real_tokens import feed_forward_of_tokens, tokens_alone
 from keras_bert_rebuild.layers import Dense, FeedForward
-from keras_bert_rebuild.layers.masks import most_sequences, slots_with_sequences
+from keras_bert_rebuild.layers.masks import at_positions, most_sequences, nan_if_left_out, slots_of, slots_with_sequences
 from keras_bert_rebuild.layers.seam import PLAIN, Execution, executing, execution
-from keras_bert_rebuild.layers.slots import at_positions, nan_if_left_out, slots_of
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
 from keras_bert_rebuild.models.encoder_view import REMATERIALISED, EncoderView, on_tokens_alone
 from keras_bert_rebuild.models.masked_positions import labelled_positions
-from keras_bert_rebuild.models.named_inputs import is_packed, named_inputs, real_tokens
+from keras_bert_rebuild.models.named_tensors import is_packed, named_inputs, real_tokens
 from keras_bert_rebuild.models.running_step import TRAIN, RunningStep
 from keras_bert_rebuild.models.step_plan import StepPlan
 

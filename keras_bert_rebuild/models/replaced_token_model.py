@@ -7,20 +7,43 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.anatomy.heads import HEADS
+from keras_bert_rebuild.anatomy.heads import DRAW_BITS, HEADS
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.layers.slots import at_positions, slots_of
+from keras_bert_rebuild.layers.masks import at_positions, slots_of
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
-from keras_bert_rebuild.models.by_head import by_head, in_order
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.loss_protocols import Ignores
 from keras_bert_rebuild.models.masked_positions import flat_labels, put_at_positions
+from keras_bert_rebuild.models.named_tensors import by_head, in_order
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.running_step import RunningStep
-from keras_bert_rebuild.models.sampled_tokens import sample_tokens
 from keras_bert_rebuild.models.step_plan import StepPlan
+
+
+def sample_tokens(logits: Any, draws: Any) -> Any:
+    """The tokens that random numbers select from the softmax of logits; no gradient flows through them.
+
+        u = draw / 2²⁴        token = the first k with p[0] + … + p[k] > u
+
+    Since the numbers are given, a step samples the same tokens on every backend, on any number of devices, and in a resumed run.
+    Probabilities are in float32 under any dtype policy.
+
+    Args:
+        logits: `(..., vocabulary)`.
+        draws: whole numbers in [0, 2²⁴), `(...)`.
+
+    Returns:
+        Token ids, int32 `(...)`.
+
+    Reference: Devroye, 1986, "Non-Uniform Random Variate Generation", section III.2 (inversion by sequential search).
+    """
+    sums = ops.cumsum(ops.softmax(ops.cast(ops.stop_gradient(logits), "float32")), axis=-1)
+    limits = ops.cast(draws, "float32")[..., None] * 2.0**-DRAW_BITS * sums[..., -1:]
+    tokens = ops.sum(ops.cast(sums <= limits, "int32"), axis=-1)
+    return ops.minimum(tokens, logits.shape[-1] - 1)  # u may be rounded up to the total of the probabilities
+
 
 MLM, RTD = HEADS["mlm"].layer, HEADS["rtd"].layer
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.models.by_head import by_head
 from keras_bert_rebuild.models.head_answers import check_needs_no_vocabulary, needs_of, takes_ids
 from keras_bert_rebuild.models.loss_protocols import Gathers, TakesChunks, takes_logits
+from keras_bert_rebuild.models.named_tensors import by_head
 from keras_bert_rebuild.models.running_step import TEST, TRAIN
 
 

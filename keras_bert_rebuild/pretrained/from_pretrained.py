@@ -14,7 +14,7 @@ from keras_bert_rebuild.checkpoints.loaded_values import METHODS
 from keras_bert_rebuild.checkpoints.transfer import LoadReport, load_variables
 from keras_bert_rebuild.config import BertConfig, check_heads
 from keras_bert_rebuild.kernels import unwritten
-from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
+from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope, set_trainable
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of, without_implied

@@ -10,7 +10,7 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.models.named_inputs import settings_of_inputs
+from keras_bert_rebuild.models.named_tensors import settings_of_inputs
 
 
 def check_can_be_rebuilt(model: keras.Model, reason: str) -> None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
-from keras_bert_rebuild.anatomy.formulas import letters_of, value
-from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, PRODUCT, Held
+from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, PRODUCT, Held, letters_of, value
 from keras_bert_rebuild.anatomy.parts import parts_of, weights_of
 from keras_bert_rebuild.layers.products import product
 from keras_bert_rebuild.training.optimizers.muon import ROUNDS, is_matrix

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_rebuild.checkpoints.transfer import LoadReport, to_numpy
 from keras_bert_rebuild.kernels import unwritten
-from keras_bert_rebuild.layers.truncated_normal import drawn_by_name, skipped_initialization
+from keras_bert_rebuild.layers.keras_layers import drawn_by_name, skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import CRF, HEADS, LAYERS, heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained

@@ -26,10 +26,10 @@ from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.output import check_file
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.layers.arguments import CompositeLayer
-from keras_bert_rebuild.layers.truncated_normal import drawn_by_name
+from keras_bert_rebuild.layers.keras_layers import drawn_by_name
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.models.named_inputs import settings_of_inputs
+from keras_bert_rebuild.models.named_tensors import settings_of_inputs
 from keras_bert_rebuild.training.optimizers.path_patterns import check_patterns, matches_any
 
 KEYS = ("rank", "alpha", "patterns", "trained")

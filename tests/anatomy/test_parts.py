@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import BertConfig, build_model
-from keras_bert_rebuild.anatomy.formulas import LETTERS, letters_of, value
 from keras_bert_rebuild.anatomy.heads import HEADS
-from keras_bert_rebuild.anatomy.part import Weight, formula_of
-from keras_bert_rebuild.anatomy.parts import ATTENTION, adapted_patterns, every_part, num_params, parts_of, weights_of
+from keras_bert_rebuild.anatomy.part import ATTENTION, LETTERS, Weight, formula_of, letters_of, value
+from keras_bert_rebuild.anatomy.parts import adapted_patterns, every_part, num_params, parts_of, weights_of
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
 from keras_bert_rebuild.kernels.bands import WINDOWS, is_in_bands
 

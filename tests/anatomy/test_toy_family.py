@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from keras_bert_rebuild import add_lora, attention_maps, build_model, compile_model, explain, from_pretrained, save_pretrained
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.families import FAMILIES
-from keras_bert_rebuild.layers.sine_positions import angles, rotate
+from keras_bert_rebuild.layers.position_embedding import angles, rotate
 from keras_bert_rebuild.models.encoder_blocks import Context, run_block
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings

@@ -18,7 +18,7 @@ from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.explain.explain_formats import as_json
 from keras_bert_rebuild.explain.explanation import explain
 from keras_bert_rebuild.families import FAMILIES
-from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
+from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, train_flops
 
 # The article's text for each of its steps, with its own spaces.

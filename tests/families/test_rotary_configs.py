@@ -8,7 +8,7 @@ from keras_bert_rebuild import BertConfig
 from keras_bert_rebuild.families import gte, nomic_bert
 from keras_bert_rebuild.families.gte import GteConfig
 from keras_bert_rebuild.families.nomic_bert import NomicBertConfig
-from keras_bert_rebuild.layers.sine_positions import angles
+from keras_bert_rebuild.layers.position_embedding import angles
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface, config_to_huggingface
 
 # The config.json of a model of Nomic, in the spelling of its own code.

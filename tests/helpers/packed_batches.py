@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild import compile_model
-from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 
 # Lengths of the sequences of each row; some rows end with padding.
 ROWS, WIDTH = ((3, 7, 6), (16,), (2, 5, 4, 3)), 16

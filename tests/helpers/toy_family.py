@@ -10,9 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from keras_bert_rebuild import BertConfig
-from keras_bert_rebuild.anatomy.encoder import Attention, Block, Embedding, Encoder, FeedForward
+from keras_bert_rebuild.anatomy.encoder import Attention, Block, Embedding, Encoder, FeedForward, Norm, Positions
 from keras_bert_rebuild.anatomy.heads import HEADS
-from keras_bert_rebuild.anatomy.positions import Norm, Positions
 from keras_bert_rebuild.checkpoints.modules import dense, fused, norm, tied, under
 from keras_bert_rebuild.families import bert
 from keras_bert_rebuild.families import skeleton as ours

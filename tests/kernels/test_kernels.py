@@ -170,18 +170,18 @@ EACH = [(kind, case) for kind, (_, cases) in CASES.items() for case in cases]
 IN_BFLOAT16 = {
     ("attention", "a mask of keys"): "jax_attention.attend_on_processor",
     ("attention", "a mask of pairs"): "jax_attention.attend_on_processor",
-    ("product", "bias"): "jax_products.dense",
-    ("product", "no bias"): "jax_products.dense",
-    ("similarities", ""): "jax_products.similarities",
+    ("product", "bias"): "jax_dense.dense",
+    ("product", "no bias"): "jax_dense.dense",
+    ("similarities", ""): "jax_dense.similarities",
 }
 # Kernels that run in none of them, and the test that covers them.
 ELSEWHERE = {
     "jax_attention.attend_in_flash": "kernels/test_jax_flash.py",
     "jax_attention.attend_by_sequences": "kernels/test_jax_flash.py",
-    "jax_attention.attend_by_splash": "kernels/test_jax_segments.py",
+    "jax_attention.attend_by_splash": "kernels/test_jax_attention.py",
     "jax_attention.attend_by_key_lengths": "kernels/test_jax_kernels.py",
     "real_tokens.of_tokens_alone": "kernels/test_real_tokens.py",
-    "jax_clipping.clip_factor": "kernels/test_jax_clipping.py",
+    "jax_gradients.clip_factor": "kernels/test_jax_gradients.py",
     "tensorflow_adam.clip_factor": "kernels/test_kernels.py",
     "tensorflow_adam.step_in_place": "kernels/test_kernels.py",
     "torch_adam.clip_factor": "kernels/test_kernels.py",
@@ -199,10 +199,10 @@ ELSEWHERE = {
 def gpu_kernels_anywhere(monkeypatch):
     """The kernels for GPUs: on JAX that of cuDNN with the arithmetic of XLA, those of Pallas interpreted; on torch as it is."""
     if BACKEND == "jax":
-        from keras_bert_rebuild.kernels import jax_dense, jax_flash_merged, jax_kernels, jax_norm, jax_products, jax_trials
+        from keras_bert_rebuild.kernels import jax_dense, jax_flash_merged, jax_kernels, jax_norm, jax_trials
 
         monkeypatch.setattr(jax_dense, "is_on_cuda", lambda: True)
-        monkeypatch.setattr(jax_products, "is_on_processor", lambda: False)
+        monkeypatch.setattr(jax_dense, "is_on_processor", lambda: False)
         monkeypatch.setattr(jax_trials, "has_norm", lambda x, axis: True)
         monkeypatch.setattr(jax_norm, "normalize", functools.partial(jax_norm.normalize, interpret=True))
         monkeypatch.setattr(jax_trials, "has_merged_flash", lambda dense, heads, dropout: True)
@@ -248,9 +248,9 @@ def tensors(arrays, dtype):
 @pytest.mark.skipif(BACKEND != "jax", reason="only XLA multiplies numbers of bfloat16 on a processor slowly")
 @pytest.mark.parametrize(("kind", "case"), IN_BFLOAT16, ids=map(", ".join, IN_BFLOAT16))
 def test_a_kernel_for_processors_has_the_values_and_gradients_of_the_plain_form(kind, case, monkeypatch):
-    from keras_bert_rebuild.kernels import jax_products
+    from keras_bert_rebuild.kernels import jax_dense
 
-    monkeypatch.setattr(jax_products, "is_on_processor", lambda: True)
+    monkeypatch.setattr(jax_dense, "is_on_processor", lambda: True)
     with noted_kernels() as ran:
         compare(kind, case, "bfloat16")
     assert IN_BFLOAT16[kind, case] in ran

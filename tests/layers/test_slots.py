@@ -6,7 +6,7 @@ from helpers.labelled_batches import BATCHES, of_batches
 from hypothesis import given
 from keras import ops
 
-from keras_bert_rebuild.layers.slots import at_positions, nan_if_left_out, slots_of
+from keras_bert_rebuild.layers.masks import at_positions, nan_if_left_out, slots_of
 
 
 def in_slots(labelled, slots):

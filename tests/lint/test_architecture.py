@@ -60,7 +60,6 @@ BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
     "kernels/device_settings.py",
     "text/tensorflow_wordpiece.py",
-    "models/checked_tf_dataset.py",
     "checkpoints/torch_file.py",
     "data/pretraining/tf_pretraining_batches.py",
     "training/state/seeds.py",
@@ -89,7 +88,7 @@ ASKS_FOR_BACKEND = {
 
 # The only files with names of layers by the number of their block. Others find blocks in an `EncoderView`.
 NAMES_BLOCKS = {
-    "anatomy/parts.py": "names the parts of a block",
+    "anatomy/block_parts.py": "names the parts of a block",
     "models/encoder_blocks.py": "names the layers of a block, and finds them by these names",
     "models/block_convolution.py": "likewise",
     "models/get_encoders.py": "names blocks as keras_transformer does",

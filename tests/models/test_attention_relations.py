@@ -5,7 +5,7 @@ import pytest
 from helpers.gradients import value_and_gradients
 from keras import ops
 
-from keras_bert_rebuild.models.attention_relations import relation_losses
+from keras_bert_rebuild.models.distillation_targets import relation_losses
 
 SELF = (("query", "query"), ("key", "key"), ("value", "value"))
 

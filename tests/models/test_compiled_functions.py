@@ -9,7 +9,7 @@ from helpers.small_tasks import small_encoder
 
 from keras_bert_rebuild.layers import Add
 from keras_bert_rebuild.layers.seam import Execution, executing, execution
-from keras_bert_rebuild.models.compiled_functions import FUNCTIONS, follow_execution
+from keras_bert_rebuild.models.running_step import FUNCTIONS, follow_execution
 
 INPUTS = [np.array([[2, 5, 6, 3]]), np.zeros((1, 4), int)]
 

@@ -7,7 +7,7 @@ from helpers.labelled_batches import BATCHES, of_batches
 from hypothesis import given
 from keras import ops
 
-from keras_bert_rebuild.layers.slots import at_positions, slots_of
+from keras_bert_rebuild.layers.masks import at_positions, slots_of
 from keras_bert_rebuild.models.masked_positions import flat_labels, labelled_positions, weights_at
 
 

@@ -12,8 +12,7 @@ from keras import ops
 
 from keras_bert_rebuild import BertConfig, build_model, compile_model
 from keras_bert_rebuild.layers import QueryEmbedding
-from keras_bert_rebuild.models.permutation_model import build_permutation_model, hidden_by
-from keras_bert_rebuild.models.two_streams import run_two_streams
+from keras_bert_rebuild.models.permutation_model import build_permutation_model, hidden_by, run_two_streams
 
 # Two models, or two streams, of every layer.
 pytestmark = pytest.mark.compiles_long

@@ -9,7 +9,7 @@ from helpers.small import spread
 from keras import ops
 
 from keras_bert_rebuild import BertConfig, compile_model
-from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 from keras_bert_rebuild.models.replaced_token_model import GENERATOR, build_replaced_token_model
 from keras_bert_rebuild.recipes.step_costs import embedding_params
 

@@ -4,9 +4,9 @@ import numpy as np
 from helpers.gradients import value_and_gradients
 from keras import ops
 
-from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 from keras_bert_rebuild.data.random_numbers import Stream, below, keys, uniform
-from keras_bert_rebuild.models.sampled_tokens import sample_tokens
+from keras_bert_rebuild.models.replaced_token_model import sample_tokens
 
 
 def samples_of(logits, draws):

@@ -5,7 +5,7 @@ import pytest
 from helpers.gradients import value_and_gradients
 from keras import ops
 
-from keras_bert_rebuild.models.soft_targets import chunked_soft_target_losses, soft_target_losses
+from keras_bert_rebuild.models.distillation_targets import chunked_soft_target_losses, soft_target_losses
 
 
 def log_softmax(logits):

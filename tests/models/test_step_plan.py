@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from helpers.small import small_batch, small_model, spread
 
-from keras_bert_rebuild.models.by_head import by_head, in_order
 from keras_bert_rebuild.models.loss_protocols import Gathers, Ignores, TakesChunks, TakesLogits
+from keras_bert_rebuild.models.named_tensors import by_head, in_order
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.running_step import PREDICT, TEST, TRAIN, running, running_step
 from keras_bert_rebuild.models.step_plan import HeadPlan, StepPlan

@@ -10,8 +10,7 @@ from agreement import assert_gradients_agree
 from helpers.small_corpus import small_corpus
 
 from keras_bert_rebuild import compile_model, from_pretrained
-from keras_bert_rebuild.models.permutation_model import build_permutation_model, hidden_by
-from keras_bert_rebuild.models.two_streams import run_two_streams
+from keras_bert_rebuild.models.permutation_model import build_permutation_model, hidden_by, run_two_streams
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain, training_batches
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 

@@ -29,7 +29,7 @@ def compiled(devices, dtype, length, width, sequences):
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-    from keras_bert_rebuild.kernels.jax_segments import attend_by_splash
+    from keras_bert_rebuild.kernels.jax_attention import splash_attention
 
     mesh = Mesh(np.array(devices), ("batch",))
     split = NamedSharding(mesh, PartitionSpec("batch"))
@@ -40,12 +40,12 @@ def compiled(devices, dtype, length, width, sequences):
     parallel = SimpleNamespace(batch_dim_name="batch", device_mesh=SimpleNamespace(backend_mesh=mesh))
 
     def gradients(query, key, value, mask):
-        loss = lambda *tensors: attend_by_splash(*tensors, mask).astype("float32").sum()  # noqa: E731
+        loss = lambda *tensors: splash_attention(*tensors, mask).astype("float32").sum()  # noqa: E731
         return jax.value_and_grad(loss, argnums=(0, 1, 2))(query, key, value)
 
     with pytest.MonkeyPatch.context() as patch:
         if len(devices) > 1:
-            patch.setattr("keras_bert_rebuild.kernels.jax_segments._data_parallel", lambda: parallel)
+            patch.setattr("keras_bert_rebuild.kernels.jax_attention._data_parallel", lambda: parallel)
         program = jax.jit(gradients).trace(x, x, x, mask).lower(lowering_platforms=("tpu",)).compile()
     return program.as_text(), program.memory_analysis().temp_size_in_bytes
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 from keras_bert_rebuild.data.batches import WINDOW, EpochBatches, length_windows
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.examples import lay_out

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.kernels import unwritten
-from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
+from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.tasks.embedding_model import pooled_model
 from keras_bert_rebuild.tasks.row_predictions import predict_rows

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import compile_model, get_model
-from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.corpora.documents import encode_documents, unigram_log_probabilities
 from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches, pretraining_batches

@@ -38,39 +38,39 @@ def compare(kernel, mask, rng):
 @pytest.mark.compiles_long
 @pytest.mark.parametrize("where", MASKS)
 def test_splash_for_tpus_is_the_plain_form(where, rng):
-    from keras_bert_rebuild.kernels.jax_segments import attend_by_splash
+    from keras_bert_rebuild.kernels.jax_attention import splash_attention
 
-    compare(attend_by_splash, MASKS[where], rng)
+    compare(splash_attention, MASKS[where], rng)
 
 
 @pytest.mark.compiles_long
 def test_splash_takes_lengths_that_are_no_multiple_of_a_tile(rng):
-    from keras_bert_rebuild.kernels.jax_segments import attend_by_splash
+    from keras_bert_rebuild.kernels.jax_attention import splash_attention
 
-    compare(attend_by_splash, NUMBERS[:, 20:120], rng)
-    compare(attend_by_splash, MASKS["padding before"][:, :100], rng)
+    compare(splash_attention, NUMBERS[:, 20:120], rng)
+    compare(splash_attention, MASKS["padding before"][:, :100], rng)
 
 
 @pytest.mark.compiles_long
 def test_splash_is_split_over_the_devices_of_a_data_parallel(rng):
     import jax
 
-    from keras_bert_rebuild.kernels.jax_segments import attend_by_splash
+    from keras_bert_rebuild.kernels.jax_attention import splash_attention
 
     keras.distribution.set_distribution(keras.distribution.DataParallel(devices=["cpu:0"]))
     try:
-        compare(attend_by_splash, NUMBERS, rng)
+        compare(splash_attention, NUMBERS, rng)
         x = np.zeros((2, LENGTH, 1, 16), "float32")
-        assert "shard_map" in str(jax.make_jaxpr(lambda x: attend_by_splash(x, x, x, NUMBERS, interpret=True))(x))
+        assert "shard_map" in str(jax.make_jaxpr(lambda x: splash_attention(x, x, x, NUMBERS, interpret=True))(x))
     finally:
         keras.distribution.set_distribution(None)
 
 
 def test_splash_is_finite_for_an_example_of_nothing_but_padding(rng):
-    from keras_bert_rebuild.kernels.jax_segments import attend_by_splash
+    from keras_bert_rebuild.kernels.jax_attention import splash_attention
 
     x, mask = rng.normal(size=(2, LENGTH, 1, 16)).astype("float32"), np.arange(LENGTH) < np.array([LENGTH, 0])[:, None]
-    assert np.isfinite(attend_by_splash(x, x, x, mask, interpret=True)).all()
+    assert np.isfinite(splash_attention(x, x, x, mask, interpret=True)).all()
 
 
 @pytest.mark.compiles_long
@@ -84,18 +84,18 @@ def test_flash_for_gpus_is_the_plain_form(rng):
 def test_a_processor_has_neither_and_short_texts_are_not_padded(monkeypatch):
     import jax
 
-    from keras_bert_rebuild.kernels import jax_segments, jax_trials
+    from keras_bert_rebuild.kernels import jax_attention, jax_trials
 
     query = np.zeros((1, LENGTH, 2, 64), "float32")
     pretend(monkeypatch, PROCESSOR)
-    assert not jax_segments.has_splash(query)
+    assert not jax_attention.has_splash(query)
     assert not jax_trials.has_flash(query, 0.1)
 
     class Tpu:
         platform = "tpu"
 
     monkeypatch.setattr(jax, "devices", lambda: [Tpu()])
-    assert jax_segments.has_splash(query)
-    assert not jax_segments.has_splash(query[:, :64])
+    assert jax_attention.has_splash(query)
+    assert not jax_attention.has_splash(query[:, :64])
     monkeypatch.setattr(jax, "device_count", lambda: 4)
-    assert not jax_segments.has_splash(query)  # XLA would not split it
+    assert not jax_attention.has_splash(query)  # XLA would not split it

@@ -1,10 +1,13 @@
-"""The inputs of a model by name, and which tokens are not padding."""
+"""The inputs and the outputs of a model by name, and which tokens are not padding."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 from keras import ops
+
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 
 
 def named_inputs(model: keras.Model, inputs: Any) -> dict[str, Any]:
@@ -55,3 +58,29 @@ def settings_of_inputs(model: keras.Model) -> dict[str, Any]:
     """
     masked = any(tensor.name == "Input-Mask" for tensor in model.inputs)
     return {"seq_len": model.inputs[0].shape[1], "padding_mask": masked, "packed": is_packed(model)}
+
+
+def by_head(heads: Sequence[str], values: Any, strict: bool = True) -> dict[str, Any]:
+    """A value for every output, from a dictionary, a list, or one value for all outputs; None for an output without one.
+
+    Args:
+        heads: the names of the outputs.
+        values: the values.
+        strict: whether values must fit; Keras reports those that do not, later.
+
+    Raises:
+        ValueError: with `strict`, a dictionary has none of the names, or a list another length.
+    """
+    if isinstance(values, dict):
+        if strict and values and not set(heads) & set(values):
+            raise ValueError(f"expected values by the names of the outputs, {', '.join(heads)}; got {', '.join(map(str, values))}.")
+        return {head: values.get(head) for head in heads}
+    values = values if isinstance(values, (list, tuple)) else [values] * len(heads)
+    if strict and len(values) != len(heads):
+        raise ValueError(f"expected one value for each of the outputs {', '.join(heads)}; got {len(values)}.")
+    return dict(itertools.islice(itertools.zip_longest(heads, values), len(heads)))
+
+
+def in_order(heads: Sequence[str], values: Mapping[str, Any]) -> Any:
+    """The values in the order of the outputs; for a single output the value itself, not a list."""
+    return bare_if_one([values[head] for head in heads])

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file 
 @pytest.fixture(autouse=True)
 def on_a_processor(monkeypatch):
     """On a GPU, too, where the values are the same."""
-    from keras_bert_rebuild.kernels import jax_products
+    from keras_bert_rebuild.kernels import jax_dense
 
-    monkeypatch.setattr(jax_products, "is_on_processor", lambda: True)
+    monkeypatch.setattr(jax_dense, "is_on_processor", lambda: True)
 
 
 # The shapes of two factors, the axes to sum over and the number of batch axes, and the same for NumPy.
@@ -36,7 +36,7 @@ LAYOUTS = {
 def test_a_product_is_that_of_numpy(layout, dtype, rng):
     import jax.numpy as jnp
 
-    from keras_bert_rebuild.kernels.jax_products import product
+    from keras_bert_rebuild.kernels.jax_dense import product
 
     *shapes, x_axes, y_axes, batch, formula = LAYOUTS[layout]
     x, y = (jnp.asarray(rng.standard_normal(shape), dtype) for shape in shapes)
@@ -51,7 +51,7 @@ def test_a_sum_over_many_tokens_is_not_rounded_to_bfloat16_on_the_way():
     import jax
     import jax.numpy as jnp
 
-    from keras_bert_rebuild.kernels.jax_products import product_of_rows
+    from keras_bert_rebuild.kernels.jax_dense import product_of_rows
 
     x, matrix = jnp.ones((4, 1024, 2), "bfloat16"), jnp.ones((2, 3), "bfloat16")
     _, gradients = jax.vjp(lambda x, matrix: product_of_rows(x, matrix, 0), x, matrix)
