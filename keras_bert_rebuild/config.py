@@ -8,8 +8,7 @@ from typing import Any, Self
 
 from keras_bert_rebuild.anatomy import heads, parts
 from keras_bert_rebuild.anatomy.encoder import Encoder, bert_encoder
-from keras_bert_rebuild.files.finite import is_number
-from keras_bert_rebuild.files.limits import check_limit, limit
+from keras_bert_rebuild.files.limits import check_limit, is_number, limit
 
 # The heads that a model can have, in the order of its outputs.
 HEADS = tuple(heads.HEADS)

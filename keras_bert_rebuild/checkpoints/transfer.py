@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_bert_rebuild.checkpoints.loaded_values import fit_positions
 from keras_bert_rebuild.checkpoints.table import layout_of, slice_of
-from keras_bert_rebuild.files.finite import all_finite
+from keras_bert_rebuild.files.limits import all_finite
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.kernels import handed_over
 

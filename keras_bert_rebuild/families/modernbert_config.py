@@ -8,8 +8,7 @@ from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, 
 from keras_bert_rebuild.anatomy.heads import heads_through_transform
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families.rotary_fields import check_rotary
-from keras_bert_rebuild.files.finite import is_number
-from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.limits import is_number, limit
 
 # Whether a layer has full attention or attention within a window.
 LAYER_TYPES = GLOBAL, LOCAL = "full_attention", "sliding_attention"

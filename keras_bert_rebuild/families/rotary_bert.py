@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, Positions, bert_encoder
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families.rotary_fields import check_rotary
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 
 # Maximum factor that positions are divided by.
 MAX_FACTOR = 1e6

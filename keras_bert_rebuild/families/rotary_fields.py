@@ -1,7 +1,7 @@
 """Checks for configs with rotary positions: bases of angles, and fields that must not be set."""
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 
 # Maximum base of angles; those in use are below 10 million.
 MAX_THETA = 1e12

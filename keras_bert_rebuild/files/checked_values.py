@@ -5,7 +5,7 @@ import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.files.printable import printable
 
 # Type to a word for one value and for several. A number is finite; a whole number has at most 63 bits, as arrays hold.

@@ -4,7 +4,11 @@ A limit is far above what files in use need, and low enough that a small file ca
 reader are bounded by the size of the file times a small number. The page docs/security.md shows the same table.
 """
 
+import math
+import numbers
 from typing import NamedTuple
+
+import numpy as np
 
 
 class Limit(NamedTuple):
@@ -95,3 +99,17 @@ def check_limit(name, number, what):
 
 def _shown(number):
     return f"{number:,}" if number < 10**20 else f"a number of {len(hex(number)) - 2} hexadecimal digits"
+
+
+def is_number(value):
+    """Whether a value is a finite real number and not a bool."""
+    try:
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an integer beyond the range of floats
+        return False
+
+
+def all_finite(array):
+    """Whether an array has only finite numbers: no NaN and no infinity."""
+    with np.errstate(invalid="ignore"):
+        return math.isfinite(array.sum(dtype="float64"))  # no array of booleans is needed

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.layers.products import product
 from keras_bert_rebuild.models.distillation_targets import chunked_soft_target_losses, relation_losses, soft_target_losses
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph

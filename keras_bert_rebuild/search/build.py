@@ -11,9 +11,9 @@ import numpy as np
 from keras_bert_rebuild.data.corpora.store_files import sha256_of, write_json
 from keras_bert_rebuild.data.retrieval.corpora import read_corpus
 from keras_bert_rebuild.data.text_files import suffix_of
-from keras_bert_rebuild.files.finite import all_finite
 from keras_bert_rebuild.files.folders import link_or_copy, written_folder
 from keras_bert_rebuild.files.kinds import INDEX, folder_kind
+from keras_bert_rebuild.files.limits import all_finite
 from keras_bert_rebuild.files.output import check_own, claimed_folder
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.documents import FILES, DocumentStore, write_documents

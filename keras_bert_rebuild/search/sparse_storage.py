@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from keras_bert_rebuild.files.finite import all_finite
+from keras_bert_rebuild.files.limits import all_finite
 
 
 class SparseStorage:

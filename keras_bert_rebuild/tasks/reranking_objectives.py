@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.data.labelled.labelled_examples import RankedText, TextGroup
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.training.reranking_losses import (
     LambdaLoss,
     ListwiseLoss,

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.training.pair_losses import ContrastiveLoss, CoSentLoss, CosineLoss, TripletLoss
 from keras_bert_rebuild.training.retrieval_losses import DistillationLoss, InBatchNegativesLoss, MarginLoss
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 import keras
 import numpy as np
 
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.tasks.metrics import class_scores, classification_scores, multi_label_scores, regression_scores
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS, confusion_rows
 from keras_bert_rebuild.training.losses import IGNORED

@@ -19,10 +19,9 @@ from keras_bert_rebuild.anatomy.parts import adapted_patterns
 from keras_bert_rebuild.checkpoints.safetensors_files import check_safetensors
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.files.durable import write_file
-from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import ADAPTERS
-from keras_bert_rebuild.files.limits import check_limit, limit
+from keras_bert_rebuild.files.limits import check_limit, is_number, limit
 from keras_bert_rebuild.files.output import check_file
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.layers.arguments import CompositeLayer

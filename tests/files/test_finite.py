@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.files.finite import all_finite, is_number
+from keras_bert_rebuild.files.limits import all_finite, is_number
 
 
 @pytest.mark.parametrize("value", [0, -1.5, 10**300, np.float32(2), np.int64(3)])

@@ -1,8 +1,8 @@
 """Which runs of tox include a test: `quick`, and `first` (of `tox`), `rest` (of `tox -m full`) or `cases` (`tox -e tf-cases`).
 
-The first run has one case of every test that is not slow, without most trainings from end to end; the second on torch has what it
-leaves out. On TensorFlow and JAX, where most of the time goes into compiling, the first run has what could differ: layers, models,
-losses, optimizers, state and one task. There the second has one case of the other tests that compute on a backend (on JAX not of
+The first run has one case of every test that is not slow, without most trainings from end to end, families and explanation; the
+second on torch has what it leaves out. On TensorFlow and JAX, where most of the time goes into compiling, the first run has what
+could differ: layers, models, losses of pretraining, optimizers, state and one task. There the second has one case of the other tests that compute on a backend (on JAX not of
 what TensorFlow shows, too), and `cases` has what is left.
 """
 
@@ -29,19 +29,20 @@ ON_NO_BACKEND = (
 # These run on torch and TensorFlow: with TensorFlow installed, and without.
 NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
 # End-to-end trainings of what other tests run part by part: compiling them takes a fifth of the time on TensorFlow. Torch has two
-# in its first run, and what is planned and recorded; JAX has these two in its second.
+# in its first run, JAX these two in its second.
 WHOLE_TRAININGS = ("programs/*", "recipes/*")
-LATER_ON_TORCH = ("programs/*", "recipes/finetuning/*", "recipes/pretraining/*", "recipes/probing/*")
+LATER_ON_TORCH = (
+    *("programs/*", "recipes/*", "families/*", "explain/*", "interpret/*", "test_docstrings.py"),
+    *("data/pretraining/test_pair_probe.py", "kernels/test_torch_graphs.py"),
+)
 MAIN_TRAININGS = ("recipes/finetuning/test_finetune.py", "recipes/pretraining/test_pretrain.py")
-# The first run of every backend has all cases of this test, the stored answers of all families; what else is known of a family is
-# in the first run of torch.
+# The first run of every backend has all cases of this test, the stored answers of all families.
 STORED_ANSWERS = "test_outputs_are_those_of_transformers"
 FAMILIES = ("families/*",)
 # Cases of these are pages and modules, some of which run on one backend only.
 PAGES = ("docs/*", "test_docstrings.py")
-# On torch all cases of these are in the first run: they are short, and a case is a form of a formula. Tracing a graph is not short.
+# On torch all cases of these are in the first run: they are short, and a case is a form of a formula.
 FORMULAS = ("anatomy/*", "kernels/*", "layers/*", "training/test_*")
-TRACED = ("kernels/test_torch_graphs.py",)
 # What is read, written, explained and printed is the same on every backend, and torch tries all of it first.
 READ = ("cli/*", "pretrained/test_[!g]*")
 EXPLAINED = ("explain/*", "interpret/test_[!i]*", *PAGES)
@@ -52,11 +53,19 @@ AROUND_MODELS = (
     "interpret/test_intervene_in_model.py",
     "layers/test_layer_contracts.py",
     "models/test_adapters.py",
+    "models/test_attention_relations.py",
     "models/test_checked_data.py",
+    "models/test_encoder_view.py",
+    "models/test_families.py",
     "models/test_host_check.py",
+    "models/test_soft_targets.py",
     "soak/*",
     "tasks/*",
+    "training/distributed/*",
     "training/test_lora.py",
+    "training/test_max_sim.py",
+    "training/test_re*_losses.py",
+    "training/test_task_losses.py",
 )
 MAIN_TASK = ("tasks/test_text_classifier.py",)
 LATER_WHERE_COMPILED = (*WHOLE_TRAININGS, *FAMILIES, *READ, *EXPLAINED, *AROUND_MODELS)
@@ -130,7 +139,7 @@ def mark_runs(items, backend):
         is_slow, is_chosen = "slow" in marks(item), item in chosen
         if backend == "torch":
             is_later = matches(item, LATER_ON_TORCH) and not matches(item, MAIN_TRAININGS)
-            first = (is_chosen and not is_later) or (matches(item, FORMULAS) and not matches(item, TRACED))
+            first = not is_later and (is_chosen or matches(item, FORMULAS))
         else:
             is_shown = matches(item, NOT_IN_REST[backend]) and not matches(item, (*MAIN_TASK, *MAIN_TRAININGS))
             is_left_out = matches(item, (*ON_NO_BACKEND, *ON_TORCH)) or (is_shown and not (is_slow and backend == "tensorflow"))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.data.corpora.documents import corpus_digest
 from keras_bert_rebuild.data.corpora.token_store import TokenStore, span_indexes
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 
 # In every window of this many examples each corpus has exactly its share, rounded to an integer.
 WINDOW = 1024

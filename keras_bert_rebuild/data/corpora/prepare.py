@@ -16,8 +16,8 @@ from keras_bert_rebuild.data.corpora.read_corpus import BLOCK_BYTES, CorpusReade
 from keras_bert_rebuild.data.corpora.store_files import part_file, read_indexes, record_file, write_json, write_shard
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
-from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.kinds import STORE
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.text.vocabulary import (
     GOOGLE_PAD,

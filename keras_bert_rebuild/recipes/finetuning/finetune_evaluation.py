@@ -6,7 +6,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
 
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.training.state.callbacks import CountedCallback

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict
 from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.planning.law_uncertainty import COVERAGE, FittedLaw, fit_with_uncertainty
 from keras_bert_rebuild.recipes.planning.measured_runs import MeasuredRun, measured_runs
 from keras_bert_rebuild.recipes.planning.plan import SETTINGS, plan

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.planning.ask_compiler import CARDS, CHIPS, ask_compiler, can_compile
 from keras_bert_rebuild.recipes.planning.measured_memory import measure_memory

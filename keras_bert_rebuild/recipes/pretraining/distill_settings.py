@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.models.distillation_objectives import MEASURES
 from keras_bert_rebuild.recipes.pretraining.distilled_tokens import DISTILLED, DistilledTokens
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.pretraining.example_settings import MASKING, NEXT_SENTENCE, STEPS, ExampleSettings
 from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, of_other_objectives
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE, OPTIMIZERS, OptimizerSettings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.pretraining.example_settings import STEPS
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.run_folder import read_yaml

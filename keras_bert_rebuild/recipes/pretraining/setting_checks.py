@@ -1,6 +1,6 @@
 """Checks of settings, with errors of one sentence."""
 
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 
 
 def check_choices(settings, choices):

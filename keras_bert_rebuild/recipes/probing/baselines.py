@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.metrics_table import LARGEST
 from keras_bert_rebuild.recipes.probing.probes import Probes
 from keras_bert_rebuild.recipes.run_folder import read_yaml, write_yaml

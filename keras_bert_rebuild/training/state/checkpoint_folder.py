@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.files.durable import sync_path
-from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.files.locked import BusyError, acquire, release
 from keras_bert_rebuild.training.state.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_arrays, write_facts
 from keras_bert_rebuild.training.state.train_state import ArraySource

@@ -14,7 +14,7 @@ import re
 import keras
 import numpy as np
 
-from keras_bert_rebuild.files.finite import all_finite
+from keras_bert_rebuild.files.limits import all_finite
 from keras_bert_rebuild.kernels import handed_over
 from keras_bert_rebuild.training.distributed.hosts import host_count, whole_array
 from keras_bert_rebuild.training.state.seeds import seed_generators

@@ -1,0 +1,145 @@
+"""How large the package may be, room by room. A budget may only fall: who needs more in one room takes it from another, here."""
+
+import ast
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "keras_bert_rebuild"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Room: how many files it has, and lines of code, without blank lines, comments and docstrings.
+ROOMS = {
+    "activations": (4, 8),
+    "anatomy": (7, 699),
+    "checkpoints": (10, 926),
+    "cli": (49, 3821),
+    "data": (52, 4214),
+    "datasets": (3, 214),
+    "explain": (32, 2536),
+    "export": (17, 1210),
+    "families": (20, 1565),
+    "files": (14, 920),
+    "interpret": (40, 2380),
+    "kernels": (36, 2059),
+    "layers": (23, 1442),
+    "models": (37, 2965),
+    "optimizers": (4, 9),
+    "pretrained": (22, 1825),
+    "recipes": (61, 4838),
+    "search": (17, 1181),
+    "tasks": (46, 4229),
+    "text": (22, 2458),
+    "training": (38, 2734),
+    "the package itself": (10, 573),
+}
+# By how many lines of code a room may be smaller than its budget before the table has to say so.
+SLACK = 30
+
+# Under this number of lines, a file that a single other one imports is a part of it. These are yet to be merged.
+SLIVER = 40
+SLIVERS = {
+    "cli/demo_corpus.py",
+    "cli/verbs.py",
+    "data/corpora/duplicates.py",
+    "data/corpora/training_words.py",
+    "data/pretraining/segment_examples.py",
+    "data/pretraining/tf_pretraining_batches.py",
+    "explain/show_training.py",
+    "export/onnx_embeddings.py",
+    "families/activations.py",
+    "interpret/head_pruning.py",
+    "interpret/lens_page.py",
+    "interpret/load_attributed.py",
+    "interpret/masked_words.py",
+    "interpret/pruned_task.py",
+    "interpret/similarity_table.py",
+    "interpret/targets/table.py",
+    "kernels/jax_kernels.py",
+    "kernels/tensorflow_replicas.py",
+    "models/block_convolution.py",
+    "pretrained/lower_cased.py",
+    "recipes/planning/law_uncertainty.py",
+    "recipes/pretraining/distill.py",
+    "recipes/pretraining/recipe_progress.py",
+    "recipes/probing/bag_of_words.py",
+    "recipes/probing/linear_probe.py",
+    "recipes/probing/probe_report.py",
+    "search/best.py",
+    "search/engines.py",
+    "search/signs.py",
+    "search/stages.py",
+    "tasks/pair_rows.py",
+    "tasks/reranking_scores.py",
+    "training/distilled_loss.py",
+    "training/distributed/jax_hosts.py",
+    "training/flops_regularizer.py",
+    "training/grouped_loss.py",
+    "training/max_sim.py",
+    "training/optimizers/stable_adamw.py",
+}
+
+# How many files of the package `get_model` imports, directly or not.
+IMPORTED_BY_GET_MODEL = 68
+
+
+def room_of(path):
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else "the package itself"
+
+
+def lines_of_code(path):
+    text = path.read_text(encoding="utf-8")
+    texts = [
+        node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    docstrings = {line for node in texts if isinstance(node.value, str) for line in range(node.lineno, node.end_lineno + 1)}
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return sum(bool(line) and not line.startswith("#") and number not in docstrings for number, line in lines)
+
+
+def imported_files(path):
+    """The files of the package that a file imports itself, with those of the packages around them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("keras_bert_rebuild."):
+            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                *around, last = name.split(".")[1:]
+                for end in range(1, len(around) + 1):
+                    yield PACKAGE.joinpath(*around[:end], "__init__.py")
+                yield from (PACKAGE.joinpath(*around, file) for file in (f"{last}.py", f"{last}/__init__.py"))
+
+
+IMPORTS = {path: set(imported_files(path)) & set(FILES) for path in FILES}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_keeps_its_budget(room):
+    budget, most = ROOMS[room]
+    files = [path for path in FILES if room_of(path) == room]
+    lines = sum(map(lines_of_code, files))
+    assert len(files) == budget
+    assert most - SLACK <= lines <= most, lines
+
+
+def test_every_file_is_in_a_room_with_a_budget():
+    assert Counter(map(room_of, FILES)).keys() == ROOMS.keys()
+
+
+def test_a_short_file_has_two_others_that_import_it():
+    importers = defaultdict(set)
+    for path, imported in IMPORTS.items():
+        for other in imported:
+            importers[other].add(path)
+    # What a package imports has the users of the package.
+    of_one = {path for path, (one, *others) in importers.items() if not others and "__init__.py" not in (path.name, one.name)}
+    assert {path.relative_to(PACKAGE).as_posix() for path in of_one if lines_of_code(path) < SLIVER} == SLIVERS
+
+
+def test_get_model_imports_few_files():
+    reached, waiting = set(), {PACKAGE / "models" / "get_model.py"}
+    while waiting:
+        path = waiting.pop()
+        reached.add(path)
+        waiting |= IMPORTS[path] - reached
+    assert len(reached) == IMPORTED_BY_GET_MODEL, len(reached)
