@@ -2,8 +2,8 @@
 
 The first run has one case of every test that is not slow, without most trainings from end to end, families and explanation; the
 second on torch has what it leaves out. On TensorFlow and JAX, where most of the time goes into compiling, the first run has what
-could differ: layers, models, losses of pretraining, optimizers, state and one task. There the second has one case of the other tests that compute on a backend (on JAX not of
-what TensorFlow shows, too), and `cases` has what is left.
+could differ: layers, models, losses of pretraining, optimizers, state and one task. There the second has one case of the other
+tests that compute on a backend (on JAX not of what TensorFlow shows, too), and `cases` has what is left.
 """
 
 import fnmatch

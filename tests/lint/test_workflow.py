@@ -8,9 +8,16 @@ ROOT = Path(__file__).parents[2]
 WORKFLOW = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
 
 
-def listed(name):
-    """The values of every list of this name in the workflow."""
-    return {word.strip(' "') for line in re.findall(rf"^ *{name}: \[(.+)\]", WORKFLOW, re.M) for word in line.split(",")}
+def job(name):
+    """The part of the workflow that is a job."""
+    return re.split(r"^  (?=\S)", WORKFLOW.partition("\njobs:\n")[2].partition(f"  {name}:\n")[2], maxsplit=1, flags=re.M)[0]
+
+
+def listed(name, part):
+    """The values of a list in a part of the workflow, on one line or a line each."""
+    line = re.search(rf"^ *{name}: \[(.+)\]", part, re.M)
+    values = line[1].split(", ") if line else re.findall(r"^          - (\S+)$", part, re.M)
+    return [value.strip('"') for value in values]
 
 
 def environments():
@@ -23,25 +30,26 @@ def environments():
     return there, names(tox["tox"]["env_list"]), *(names(labels[name]) for name in ("quick", "full", "weekly"))
 
 
-def test_the_workflow_runs_all_environments_of_tox_and_of_its_full_and_weekly_runs():
-    there, first, _, full, weekly = environments()
-    assert first | full | weekly | {"tf-cases", "jax-cases"} <= listed("environment") <= there
+def test_a_push_runs_tox_and_tox_full_in_at_most_six_jobs():
+    there, first, _, full, _ = environments()
+    jobs = listed("environments", job("push"))
+    assert len(jobs) <= 6
+    assert first | full <= {name for names in jobs for name in names.split(",")} <= there
 
 
-def test_the_workflow_runs_on_mondays_what_a_push_leaves_out():
+def test_mondays_run_what_a_push_leaves_out():
     *_, weekly = environments()
-    job = WORKFLOW.partition("\n  weekly:\n")[2]
-    assert "if: github.event_name == 'schedule' ||" in job
-    assert set(re.search(r"environment: \[(.+)\]", job)[1].split(", ")) == weekly
+    assert weekly <= set(listed("environment", job("weekly")))
+    for name in ("weekly", "versions"):
+        assert "if: github.event_name == 'schedule' ||" in job(name)
 
 
 def test_the_full_and_the_weekly_run_have_every_other_environment_that_ci_can_run():
     there, first, quick, full, weekly = environments()
     assert quick <= there
     assert not first & full | first & weekly | full & weekly
-    # A browser, a TPU compiler, other versions, an hour; and further cases of what other backends ran.
-    by_name = there - first - full - weekly - quick
-    assert by_name == {"browser", "tpu", "cuda", "lowest", "coverage", "soak", "tf-cases", "jax-cases"}
+    # A browser, a TPU compiler, other versions, an hour.
+    assert there - first - full - weekly - quick == {"browser", "tpu", "cuda", "lowest", "coverage", "soak"}
 
 
 def test_the_environments_choose_no_test_that_setup_cfg_leaves_out():
@@ -71,5 +79,6 @@ def test_ci_knows_how_long_every_environment_takes_and_has_time_for_all():
 def test_the_workflow_runs_every_python_that_setup_cfg_names_and_the_oldest_keras():
     declared = configparser.ConfigParser()
     declared.read(ROOT / "setup.cfg", encoding="utf-8")
-    assert listed("python") == set(re.findall(r"Python :: (3\.\d+)", declared["metadata"]["classifiers"]))
-    assert re.search(r"keras>=(\S+)", declared["options"]["install_requires"])[1] in listed("keras")
+    versions = job("versions")
+    assert listed("python", versions) == re.findall(r"Python :: (3\.\d+)", declared["metadata"]["classifiers"])
+    assert re.search(r"keras>=(\S+)", declared["options"]["install_requires"])[1] in listed("keras", versions)
