@@ -44,7 +44,7 @@ MODULES = {
         *("bands", "jax_attention", "jax_dropout", "jax_dense"),
         *("jax_trials", "jax_gradients", "jax_kernels", "fused_attention"),
     ),
-    "torch": ("bands", "real_tokens", "torch_kernels", "torch_adam", "fused_attention"),
+    "torch": ("bands", "real_tokens", "torch_kernels", "fused_attention"),
 }
 
 for _module in MODULES.get(keras.config.backend(), ()):

@@ -10,7 +10,7 @@ import keras
 MODULES = {
     "jax": "keras_bert_rebuild.kernels.jax_gradients",
     "tensorflow": "keras_bert_rebuild.kernels.tensorflow_gradients",
-    "torch": "keras_bert_rebuild.kernels.torch_gradients",
+    "torch": "keras_bert_rebuild.kernels.torch_kernels",
 }
 
 

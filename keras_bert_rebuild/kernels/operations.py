@@ -97,7 +97,7 @@ def adam_step(weight: Any, momentum: Any, averages: bool) -> Callable[..., None]
 
 @seam
 def adam_steps(weights: Any, momentums: Any, averages: bool) -> Callable[..., None] | None:
-    """A function that makes such steps of many variables at once, `torch_adam.apply_adam`; None if there is none.
+    """A function that makes such steps of many variables at once, `torch_kernels.apply_adam`; None if there is none.
 
     Args:
         weights, momentums: variables of the model and of the optimizer.

@@ -8,11 +8,11 @@ from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.checked_model import CheckedModel
-from keras_bert_rebuild.models.head_answers import answer_of, check_losses
 from keras_bert_rebuild.models.label_means import LabelMeans, LabelMeansModel
 from keras_bert_rebuild.models.loss_protocols import Ignores
 from keras_bert_rebuild.models.masked_positions import flat_labels
 from keras_bert_rebuild.models.running_step import TEST, TRAIN, forget_functions, running
+from keras_bert_rebuild.models.step_plan import answer_of, check_losses
 
 # The attribute of the outputs of a clone that has yet to be made, with the attributes of the original.
 CLONED = "_of_original"

@@ -10,9 +10,8 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.asynchronous import put_ahead
+from keras_bert_rebuild.kernels.asynchronous import ReadAhead, put_ahead
 from keras_bert_rebuild.models.devices_in_use import check_even_batches, checking_even
-from keras_bert_rebuild.models.read_ahead import ReadAhead
 
 # The methods of a `PyDataset` that run before and after an epoch.
 HOOKS = ("on_epoch_begin", "on_epoch_end")

@@ -1,18 +1,19 @@
-"""Embedding and encoder blocks as a functional graph, built from an anatomy."""
+"""Embedding and encoder blocks: their layers, made from an anatomy, and the functional graph of both."""
+
+import functools
 
 import keras
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.anatomy.part import ATTENTION, CONVOLUTION, FEED_FORWARD
 from keras_bert_rebuild.models.encoder_blocks import (
     RELATIVE,
+    BlockLayers,
     Context,
+    ConvolutionLayers,
+    Half,
     block_of,
     input_of,
-    make_block,
-    make_dropout,
-    make_initializer,
-    make_kernel_settings,
-    make_norm,
     run_block,
 )
 
@@ -21,6 +22,10 @@ FINAL_NORM = "Encoder-Norm"
 
 # The projection of embeddings with another width, and the token table.
 MAPPING, TOKEN = "Embedding-Mapping", "Embedding-Token"
+
+# Adapters start close to 0, so that the model initially changes little.
+# Reference: Houlsby et al., 2019, section 2 (https://arxiv.org/abs/1902.00751); the deviation is keras_transformer's.
+ADAPTER_STDDEV = 0.001
 
 
 def build_inputs(encoder, seq_len, padding_mask=False):
@@ -136,3 +141,131 @@ def _build_shared(encoder, inputs, x):
     settings = {} if stddev is None else {"embeddings_initializer": make_initializer(stddev)}
     table = layers.RelativeEmbedding(relative.rows, encoder.width, name=RELATIVE, **settings)(x)
     return (table if relative.norm is None else make_norm(relative.norm, f"{RELATIVE}-Norm")(table),)
+
+
+def make_initializer(stddev):
+    """A new initializer of kernels and tables with this standard deviation."""
+    return layers.TruncatedNormal(stddev=stddev)
+
+
+def make_kernel_settings(stddev):
+    """The arguments that give a layer an initializer with this standard deviation; none if it is None."""
+    return {} if stddev is None else {"kernel_initializer": make_initializer(stddev)}
+
+
+def make_norm(norm, name, **settings):
+    """Create the layer of an `anatomy.Norm`."""
+    if norm.kind == "rms":
+        return layers.RMSNormalization(epsilon=norm.epsilon, name=name, **settings)
+    bias = {} if norm.bias else {"center": False}
+    return layers.LayerNormalization(epsilon=norm.epsilon, name=name, **bias, **settings)
+
+
+def make_dropout(rate, name):
+    """A dropout layer; for a rate of 0 the identity, which adds no row to the summary."""
+    return layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
+
+
+def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", trainable=True):
+    """The layers of an encoder block, not yet connected.
+
+    Args:
+        block: an `anatomy.Block`.
+        kernel_settings: a function that returns the arguments for a layer's initializer.
+        name: prefix of the names of its layers; None for "Encoder-" and the number of the block.
+        adapter_act: activation inside the adapters.
+        trainable: whether attention, feed-forward network and norms are trained. Adapters always are.
+
+    Returns:
+        `BlockLayers`.
+    """
+    name = f"Encoder-{block.number}" if name is None else name
+    attention, feed_forward = block.attention, block.feed_forward
+    rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta, "rotary_factor": attention.rotary.factor}
+    window = {} if attention.window is None else {"window": attention.window}
+    width = {} if attention.head_width is None else {"head_width": attention.head_width}
+    kind = layers.MultiHeadSelfAttention if attention.relative is None else _of_distances(attention.relative, block.dropout)
+    sub_layers = [
+        kind(
+            len(attention.present),
+            activation=layers.get_activation(attention.activation),
+            use_bias=attention.bias,
+            attention_dropout=attention.dropout,
+            trainable=trainable,
+            name=f"{name}-{ATTENTION}",
+            **window,
+            **rotary,
+            **width,
+            **kernel_settings(),
+        ),
+        layers.FeedForward(
+            feed_forward.inner,
+            activation=layers.get_activation(feed_forward.activation),
+            use_bias=feed_forward.bias,
+            gated=feed_forward.gated,
+            trainable=trainable,
+            name=f"{name}-{FEED_FORWARD}",
+            **({"dropout_rate": feed_forward.dropout} if feed_forward.dropout else {}),
+            **({} if feed_forward.output_bias is None else {"use_output_bias": feed_forward.output_bias}),
+            **kernel_settings(),
+        ),
+    ]
+    halves = []
+    rates = block.dropout if attention.output_dropout is None else attention.output_dropout, block.dropout
+    for sub_layer, rate, has_norm in zip(sub_layers, rates, (block.first_norm, True), strict=True):
+        half = sub_layer.name
+        halves.append(
+            Half(
+                sub_layer,
+                layers.Dropout(rate, name=f"{half}-Dropout") if rate > 0 else None,
+                _make_adapter(block.adapter, adapter_act, f"{half}-Adapter") if block.adapter else None,
+                layers.Add(name=f"{half}-Adapter-Add") if block.adapter else None,
+                layers.Add(name=f"{half}-Add"),
+                make_norm(block.norm, f"{half}-Norm", trainable=trainable) if has_norm else None,
+            )
+        )
+    convolution = None if block.convolution is None else _make_convolution(block, name, trainable, kernel_settings())
+    return BlockLayers(tuple(halves), block.order, convolution)
+
+
+def _of_distances(relative, dropout):
+    """The class of relative attention; dropout of a learned table has the rate of the block."""
+    if relative.kind == "relative":
+        return layers.RelativeSelfAttention
+    return functools.partial(
+        layers.DisentangledSelfAttention,
+        buckets=relative.buckets,
+        reach=relative.reach,
+        terms=relative.terms,
+        share_keys=relative.shared_keys,
+        position_dropout=dropout,
+    )
+
+
+def _make_adapter(size, activation, name):
+    """A small feed-forward network, which is `trainable` even if the block is not."""
+    return layers.FeedForward(
+        size,
+        activation=layers.get_activation(activation),
+        kernel_initializer=keras.initializers.TruncatedNormal(stddev=ADAPTER_STDDEV),
+        name=name,
+    )
+
+
+def _make_convolution(block, name, trainable, settings):
+    """The layers of the convolution of a block, not yet connected.
+
+    Args:
+        block: an `anatomy.Block` with a convolution.
+        name: the prefix of the names of the block's layers.
+        trainable: whether the layers are trained.
+        settings: arguments that set the initializer of the kernel.
+    """
+    name, convolution = f"{name}-{CONVOLUTION}", block.convolution
+    return ConvolutionLayers(
+        layers.MaskedConv1D(convolution.width, convolution.size, padding="same", trainable=trainable, name=name, **settings),
+        layers.Dropout(block.dropout, name=f"{name}-Dropout") if block.dropout > 0 else None,
+        keras.layers.Activation(layers.get_activation(convolution.activation), name=f"{name}-Activation"),
+        layers.Add(name=f"{name}-Add"),
+        make_norm(block.norm, f"{name}-Norm", trainable=trainable),
+    )

@@ -1,26 +1,20 @@
-"""The encoder blocks: creating their layers, finding them in a model, and running them, inside or outside a graph."""
+"""The encoder blocks: their layers, finding them in a model, and running them, inside or outside a graph."""
 
-import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import keras
-
-from keras_bert_rebuild import layers
-from keras_bert_rebuild.anatomy.part import ATTENTION, FEED_FORWARD
+from keras_bert_rebuild.anatomy.part import ATTENTION, CONVOLUTION, FEED_FORWARD
 from keras_bert_rebuild.layers.seam import seam
-from keras_bert_rebuild.models.block_convolution import add_convolution, convolution_of, make_convolution
 
 # The two halves of a block, and the layers after the main layer of each half, in the order of the fields of `Half`.
 HALVES = (ATTENTION, FEED_FORWARD)
 BLOCK_ENDS = ("", "-Dropout", "-Adapter", "-Adapter-Add", "-Add", "-Norm")
 
+# The suffixes of its layers' names, in the order of the fields of `ConvolutionLayers`.
+CONVOLUTION_ENDS = ("", "-Dropout", "-Activation", "-Add", "-Norm")
+
 # The table of relative positions that blocks share.
 RELATIVE = "Embedding-Relative"
-
-# Adapters start close to 0, so that the model initially changes little.
-# Reference: Houlsby et al., 2019, section 2 (https://arxiv.org/abs/1902.00751); the deviation is keras_transformer's.
-ADAPTER_STDDEV = 0.001
 
 
 class Half(NamedTuple):
@@ -31,6 +25,21 @@ class Half(NamedTuple):
     dropout: Any
     adapter: Any
     adapter_add: Any
+    add: Any
+    norm: Any
+
+
+class ConvolutionLayers(NamedTuple):
+    """The layers of a convolution over the input of a block, which is added to its output. Dropout is None for a rate of 0.
+
+        outputs = norm(block(x) + activation(Dropout(convolution(x))))
+
+    Reference: the n-gram layer of version 2 of microsoft/DeBERTa, which He et al., 2021, do not describe.
+    """
+
+    convolution: Any
+    dropout: Any
+    activation: Any
     add: Any
     norm: Any
 
@@ -97,91 +106,6 @@ class Context:
 IN_GRAPH = Context()
 
 
-def make_initializer(stddev):
-    """A new initializer of kernels and tables with this standard deviation."""
-    return layers.TruncatedNormal(stddev=stddev)
-
-
-def make_kernel_settings(stddev):
-    """The arguments that give a layer an initializer with this standard deviation; none if it is None."""
-    return {} if stddev is None else {"kernel_initializer": make_initializer(stddev)}
-
-
-def make_norm(norm, name, **settings):
-    """Create the layer of an `anatomy.Norm`."""
-    if norm.kind == "rms":
-        return layers.RMSNormalization(epsilon=norm.epsilon, name=name, **settings)
-    bias = {} if norm.bias else {"center": False}
-    return layers.LayerNormalization(epsilon=norm.epsilon, name=name, **bias, **settings)
-
-
-def make_dropout(rate, name):
-    """A dropout layer; for a rate of 0 the identity, which adds no row to the summary."""
-    return layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
-
-
-def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", trainable=True):
-    """The layers of an encoder block, not yet connected.
-
-    Args:
-        block: an `anatomy.Block`.
-        kernel_settings: a function that returns the arguments for a layer's initializer.
-        name: prefix of the names of its layers; None for "Encoder-" and the number of the block.
-        adapter_act: activation inside the adapters.
-        trainable: whether attention, feed-forward network and norms are trained. Adapters always are.
-
-    Returns:
-        `BlockLayers`.
-    """
-    name = f"Encoder-{block.number}" if name is None else name
-    attention, feed_forward = block.attention, block.feed_forward
-    rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta, "rotary_factor": attention.rotary.factor}
-    window = {} if attention.window is None else {"window": attention.window}
-    width = {} if attention.head_width is None else {"head_width": attention.head_width}
-    kind = layers.MultiHeadSelfAttention if attention.relative is None else _of_distances(attention.relative, block.dropout)
-    sub_layers = [
-        kind(
-            len(attention.present),
-            activation=layers.get_activation(attention.activation),
-            use_bias=attention.bias,
-            attention_dropout=attention.dropout,
-            trainable=trainable,
-            name=f"{name}-{ATTENTION}",
-            **window,
-            **rotary,
-            **width,
-            **kernel_settings(),
-        ),
-        layers.FeedForward(
-            feed_forward.inner,
-            activation=layers.get_activation(feed_forward.activation),
-            use_bias=feed_forward.bias,
-            gated=feed_forward.gated,
-            trainable=trainable,
-            name=f"{name}-{FEED_FORWARD}",
-            **({"dropout_rate": feed_forward.dropout} if feed_forward.dropout else {}),
-            **({} if feed_forward.output_bias is None else {"use_output_bias": feed_forward.output_bias}),
-            **kernel_settings(),
-        ),
-    ]
-    halves = []
-    rates = block.dropout if attention.output_dropout is None else attention.output_dropout, block.dropout
-    for sub_layer, rate, has_norm in zip(sub_layers, rates, (block.first_norm, True), strict=True):
-        half = sub_layer.name
-        halves.append(
-            Half(
-                sub_layer,
-                layers.Dropout(rate, name=f"{half}-Dropout") if rate > 0 else None,
-                _make_adapter(block.adapter, adapter_act, f"{half}-Adapter") if block.adapter else None,
-                layers.Add(name=f"{half}-Adapter-Add") if block.adapter else None,
-                layers.Add(name=f"{half}-Add"),
-                make_norm(block.norm, f"{half}-Norm", trainable=trainable) if has_norm else None,
-            )
-        )
-    convolution = None if block.convolution is None else make_convolution(block, name, make_norm, trainable, kernel_settings())
-    return BlockLayers(tuple(halves), block.order, convolution)
-
-
 def block_of(layers_by_name, number, order="post"):
     """An encoder block of a model.
 
@@ -192,7 +116,7 @@ def block_of(layers_by_name, number, order="post"):
     """
     names = [f"Encoder-{number}-{half}" for half in HALVES]
     halves = tuple(Half(*(layers_by_name.get(name + end) for end in BLOCK_ENDS)) for name in names if name in layers_by_name)
-    return BlockLayers(halves, order, convolution_of(layers_by_name, number))
+    return BlockLayers(halves, order, _convolution_of(layers_by_name, number))
 
 
 @seam
@@ -230,7 +154,7 @@ def run_block(block, x, context=IN_GRAPH):
         x = half.add([x, y])
         if not pre:
             x = half.norm(x)
-    return x if block.convolution is None else add_convolution(block.convolution, came, x, context.mask, training)
+    return x if block.convolution is None else _add_convolution(block.convolution, came, x, context.mask, training)
 
 
 def input_of(block):
@@ -266,25 +190,23 @@ def _of_attention(layer, context):
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _of_distances(relative, dropout):
-    """The class of relative attention; dropout of a learned table has the rate of the block."""
-    if relative.kind == "relative":
-        return layers.RelativeSelfAttention
-    return functools.partial(
-        layers.DisentangledSelfAttention,
-        buckets=relative.buckets,
-        reach=relative.reach,
-        terms=relative.terms,
-        share_keys=relative.shared_keys,
-        position_dropout=dropout,
-    )
+def _convolution_of(layers_by_name, number):
+    """The convolution of a block of a model; None if there is none."""
+    found = ConvolutionLayers(*(layers_by_name.get(f"Encoder-{number}-{CONVOLUTION}{end}") for end in CONVOLUTION_ENDS))
+    return None if found.convolution is None else found
 
 
-def _make_adapter(size, activation, name):
-    """A small feed-forward network, which is `trainable` even if the block is not."""
-    return layers.FeedForward(
-        size,
-        activation=layers.get_activation(activation),
-        kernel_initializer=keras.initializers.TruncatedNormal(stddev=ADAPTER_STDDEV),
-        name=name,
-    )
+def _add_convolution(made, read, x, mask, training):
+    """The output of a block plus its convolution, normalised.
+
+    Args:
+        made: `ConvolutionLayers`.
+        read: the input of the block, `(batch, length, hidden)`.
+        x: the output of the block.
+        mask: `(batch, length)`, False at padding, which the convolution reads as zeros; None in a graph.
+        training: the `training` argument of dropout, as a dictionary.
+    """
+    y = made.convolution(read) if mask is None else made.convolution(read, mask=mask)
+    if made.dropout is not None:
+        y = made.dropout(y, **training)
+    return made.norm(made.add([x, made.activation(y)]))

@@ -6,7 +6,8 @@ from typing import Any
 from keras_bert_rebuild.anatomy.encoder import Attention, Block, FeedForward, Norm
 from keras_bert_rebuild.layers.activations import gelu
 from keras_bert_rebuild.layers.keras_layers import EPSILON
-from keras_bert_rebuild.models.encoder_blocks import make_block, run_block
+from keras_bert_rebuild.models.encoder import make_block
+from keras_bert_rebuild.models.encoder_blocks import run_block
 
 _Activation = str | Callable[[Any], Any] | None
 

@@ -7,7 +7,7 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.heads import CRF, FIRST_TOKEN, HEADS, LAST, MEAN, POOLER
-from keras_bert_rebuild.models.encoder_blocks import make_dropout, make_kernel_settings, make_norm
+from keras_bert_rebuild.models.encoder import make_dropout, make_kernel_settings, make_norm
 
 # The inputs of a head: the `anatomy.Encoder`, the token table `(vocabulary, embedding)`, the input that is nonzero at tokens to
 # predict, and a function from names of layers to the sequence after them, which creates each layer once for all heads.

@@ -15,13 +15,12 @@ from keras_bert_rebuild.models.batch_check import CLASSES, check_labels
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN
 from keras_bert_rebuild.models.encoder_view import EncoderView
-from keras_bert_rebuild.models.head_answers import LOGITS, PROBABILITIES, as_needed, log_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.masked_positions import flat_labels, weights_at
 from keras_bert_rebuild.models.named_tensors import by_head, in_order
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.running_step import TEST, TRAIN, running_step
-from keras_bert_rebuild.models.step_plan import StepPlan
+from keras_bert_rebuild.models.step_plan import LOGITS, PROBABILITIES, StepPlan, as_needed, log_of
 
 # Heads that read labelled tokens or the first one of a sequence.
 TOKEN_HEADS = {"MLM", "NSP", "SOP"}

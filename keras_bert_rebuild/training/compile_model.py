@@ -6,9 +6,9 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.anatomy.heads import HEADS
-from keras_bert_rebuild.models.head_answers import CHAINS, LOGITS, answer_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
+from keras_bert_rebuild.models.step_plan import CHAINS, LOGITS, answer_of
 from keras_bert_rebuild.training.losses import PretrainingLoss, ReplacedTokenAccuracy, ReplacedTokenLoss, ReplacedTokenShare
 from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
 from keras_bert_rebuild.training.optimizers.whole_batch import of_whole_batch

@@ -16,7 +16,6 @@ from helpers.runs import (
     ON_TORCH,
     STORED_ANSWERS,
     TESTS,
-    TRACED,
     mark_runs,
     marks,
     matches,
@@ -40,6 +39,7 @@ class Item:
 CASES = (
     (Item("models/test_heads.py", "a"), "first quick", "first quick", "first quick"),
     (Item("models/test_heads.py", "a"), "rest", "cases", "cases"),
+    (Item("models/test_families.py", "a"), "first quick", "rest quick", "rest quick"),
     (Item("models/test_heads.py", "b", "slow"), "rest", "rest", "rest"),
     (Item("models/test_heads.py", "b", "slow"), "rest", "cases", "cases"),
     (Item("models/test_heads.py", "c", "exhaustive"), "", "", ""),
@@ -51,16 +51,16 @@ CASES = (
     (Item("text/test_encoding.py", "b", "tensorflow"), "rest", "rest", ""),
     (Item("kernels/test_jax_flash.py", "a", "skipif"), "first quick", "first quick", "first quick"),
     (Item("kernels/test_jax_flash.py", "a", "skipif"), "first", "rest", "rest"),
-    (Item("kernels/test_torch_graphs.py", "a", "skipif"), "first quick", "first quick", "first quick"),
+    (Item("kernels/test_torch_graphs.py", "a", "skipif"), "rest quick", "first quick", "first quick"),
     (Item("kernels/test_torch_graphs.py", "a", "skipif"), "rest", "rest", "rest"),
     (Item("tasks/test_text_classifier.py", "a"), "first quick", "first quick", "first quick"),
     (Item("tasks/test_reranker.py", "a"), "first quick", "rest quick", "cases"),
     (Item("tasks/test_reranker.py", "b", "slow"), "rest", "rest", "cases"),
-    (Item("explain/test_summary.py", "a"), "first", "cases", "cases"),
+    (Item("explain/test_summary.py", "a"), "rest", "cases", "cases"),
     (Item("explain/test_summary.py", "b", "slow"), "rest", "rest", "cases"),
     (Item("data/corpora/test_prepare.py", "a", "skipif", "slow"), "rest", "cases", ""),
     (Item("tasks/test_reranker.py", "a"), "rest", "cases", "cases"),
-    (Item("recipes/planning/test_plan.py", "a"), "first", "rest", "cases"),
+    (Item("recipes/planning/test_plan.py", "a"), "rest", "rest", "cases"),
     (Item("recipes/planning/test_plan.py", "b", "slow"), "rest", "rest", "cases"),
     (Item("recipes/finetuning/test_finetune.py", "a"), "first", "rest", "rest"),
     (Item("recipes/finetuning/test_predict.py", "a"), "rest", "rest", "cases"),
@@ -68,8 +68,8 @@ CASES = (
     (Item("pretrained/test_save_pretrained.py", "a"), "first quick", "rest quick", "cases"),
     (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[bert]"), "first quick", "first quick", "first quick"),
     (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[xlnet]"), "first quick", "first quick", "first quick"),
-    (Item("families/test_xlnet.py", "a"), "first", "rest", "cases"),
-    (Item("test_docstrings.py", "a", case="[one]"), "first", "cases", "cases"),
+    (Item("families/test_xlnet.py", "a"), "rest", "rest", "cases"),
+    (Item("test_docstrings.py", "a", case="[one]"), "rest", "cases", "cases"),
     (Item("cli/test_embed.py", "a"), "first", "rest", ""),
     (Item("docs/test_pages.py", "a", case="[one]"), "first", "cases", "cases"),
     (Item("docs/test_pages.py", "a", case="[other]"), "first", "cases", "cases"),
@@ -92,7 +92,7 @@ def test_every_test_of_this_session_is_marked_except_those_with_their_own_enviro
 
 def test_every_pattern_names_files():
     for pattern in {
-        *(*NOT_ON_JAX, *NOT_QUICK, *FORMULAS, *TRACED, *ON_TORCH),
+        *(*NOT_ON_JAX, *NOT_QUICK, *FORMULAS, *ON_TORCH),
         *(*LATER_ON_TORCH, *MAIN_TRAININGS, *LATER_WHERE_COMPILED, *MAIN_TASK),
     }:
         assert [path for path in TESTS.glob(pattern) if path.name.startswith("test_") or path.is_dir()], pattern

@@ -23,7 +23,7 @@ from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.families.xlnet import SIZES
 from keras_bert_rebuild.families.xlnet_config import XLNetConfig
 from keras_bert_rebuild.layers import DistanceEmbedding, Extract, SegmentDifference
-from keras_bert_rebuild.models.memories import run_with_memories
+from keras_bert_rebuild.models.permutation_model import run_with_memories
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
 from keras_bert_rebuild.training.distributed.distribution import axes_of

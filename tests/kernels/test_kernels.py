@@ -184,8 +184,8 @@ ELSEWHERE = {
     "jax_gradients.clip_factor": "kernels/test_jax_gradients.py",
     "tensorflow_adam.clip_factor": "kernels/test_kernels.py",
     "tensorflow_adam.step_in_place": "kernels/test_kernels.py",
-    "torch_adam.clip_factor": "kernels/test_kernels.py",
-    "torch_adam.steps_in_place": "kernels/test_kernels.py",
+    "torch_kernels.clip_factor": "kernels/test_kernels.py",
+    "torch_kernels.steps_in_place": "kernels/test_kernels.py",
     "tensorflow_replicas.count_replicas": "training/distributed/test_tensorflow_replicas.py",
     "tensorflow_replicas.sum_gradients": "training/distributed/test_tensorflow_replicas.py",
     "tensorflow_replicas.mean_of_labels": "training/distributed/test_tensorflow_replicas.py",
@@ -288,8 +288,8 @@ def test_the_steps_of_adam_are_those_of_the_plain_form(clip, rng):
 
     with noted_kernels() as ran:
         found = weights()
-    steps = {"tensorflow": "tensorflow_adam.step_in_place", "torch": "torch_adam.steps_in_place"}
-    factors = {"tensorflow": "tensorflow_adam.clip_factor", "torch": "torch_adam.clip_factor"}
+    steps = {"tensorflow": "tensorflow_adam.step_in_place", "torch": "torch_kernels.steps_in_place"}
+    factors = {"tensorflow": "tensorflow_adam.clip_factor", "torch": "torch_kernels.clip_factor"}
     assert ran >= {by_backend[BACKEND] for by_backend in ([steps, factors] if clip else [steps]) if BACKEND in by_backend}
     for one, other in zip(found, plain(weights), strict=True):
         np.testing.assert_allclose(one, other, rtol=5e-7, atol=1e-6)  # three steps, each rounds a weight of up to 4.8 twice

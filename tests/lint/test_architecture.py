@@ -89,8 +89,8 @@ ASKS_FOR_BACKEND = {
 # The only files with names of layers by the number of their block. Others find blocks in an `EncoderView`.
 NAMES_BLOCKS = {
     "anatomy/block_parts.py": "names the parts of a block",
-    "models/encoder_blocks.py": "names the layers of a block, and finds them by these names",
-    "models/block_convolution.py": "likewise",
+    "models/encoder.py": "names the layers of a block",
+    "models/encoder_blocks.py": "finds them by these names",
     "models/get_encoders.py": "names blocks as keras_transformer does",
     "models/find_encoder.py": "finds the numbers of the blocks in a graph",
     "pretrained/config_of_layers.py": "finds the settings of a block",

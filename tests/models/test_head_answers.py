@@ -5,7 +5,7 @@ import pytest
 from helpers.small import compiled, small_batch, small_model
 
 from keras_bert_rebuild import BertConfig, build_model
-from keras_bert_rebuild.models.head_answers import LOG_PROBABILITIES, LOGITS, PROBABILITIES, answer_of, needs_of
+from keras_bert_rebuild.models.step_plan import LOG_PROBABILITIES, LOGITS, PROBABILITIES, answer_of, needs_of
 from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, ConditionalRandomFieldLoss, LabelLoss, SpanLoss
 

@@ -11,7 +11,7 @@ from helpers.other_process import finish, start
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.models.read_ahead import ReadAhead
+from keras_bert_rebuild.kernels.asynchronous import ReadAhead
 
 SECONDS = 60  # then a waiting test fails
 
@@ -161,7 +161,7 @@ def test_an_error_is_raised_where_its_value_is_requested():
 
 SCRIPT = """
 import os, sys, threading
-from keras_bert_rebuild.models.read_ahead import ReadAhead
+from keras_bert_rebuild.kernels.asynchronous import ReadAhead
 
 def function(index):
     if index:

@@ -10,7 +10,7 @@ from agreement import assert_gradients_agree, assert_states_and_maps_agree, step
 from helpers.run_model import answers
 
 from keras_bert_rebuild import from_pretrained, save_pretrained
-from keras_bert_rebuild.models.memories import run_with_memories
+from keras_bert_rebuild.models.permutation_model import run_with_memories
 
 # Distances that end before the text and after it, other heads and depths, other activations, every kind of memory.
 SETTINGS = (
