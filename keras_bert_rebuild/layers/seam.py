@@ -58,18 +58,23 @@ def execution() -> Execution:
 
 
 @contextlib.contextmanager
-def executing(*rules: tuple[Callable[..., Any], Rule], step: Any = None) -> Iterator[None]:
+def following(one: Execution) -> Iterator[None]:
+    """Layers called in this block, by this thread, follow this execution alone: for what an earlier call computes later."""
+    token = _NOW.set(one)
+    try:
+        yield
+    finally:
+        _NOW.reset(token)
+
+
+def executing(*rules: tuple[Callable[..., Any], Rule], step: Any = None) -> contextlib.AbstractContextManager[None]:
     """Layers called in this block, by this thread, follow these rules in addition to the current ones.
 
     Args:
         *rules: pairs of a seam and a rule.
         step: the step that runs in this block; None for that of the outer one.
     """
-    token = _NOW.set(_NOW.get() | Execution(rules, step))
-    try:
-        yield
-    finally:
-        _NOW.reset(token)
+    return following(_NOW.get() | Execution(rules, step))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from dataclasses import replace
 import keras
 from keras import ops
 
+from keras_bert_rebuild.layers.seam import execution, following
+
 
 def rematerialised_block(plain, block, x, context):
     """A rule for `run_block` in a training step: the same, rematerialised; arguments as for `run_block`."""
@@ -71,8 +73,14 @@ def stateless(layers, function):
 
 
 def recomputed(function, weights, *tensors):
-    """A function of a list of values of `weights` and of tensors that is recomputed in the backward pass."""
-    return keras.remat(function)([ops.convert_to_tensor(weight) for weight in weights], *tensors)
+    """A function of a list of values of `weights` and of tensors that is recomputed in the backward pass, by the rules of now."""
+    now = execution()
+
+    def run(*arguments):
+        with following(now):
+            return function(*arguments)
+
+    return keras.remat(run)([ops.convert_to_tensor(weight) for weight in weights], *tensors)
 
 
 def _unique(variables):

@@ -1,16 +1,19 @@
 """The encoder of a model as an object: its blocks, and runs outside of the model that compute what it computes."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
 from helpers.gradients import value_and_gradients
-from helpers.small import small_batch, small_model, spread
+from helpers.small import HEADS, small_batch, small_model, spread
 from helpers.tiny_families import modules, name_of_module, tiny_config
 from keras import ops
 
 from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.kernels.real_tokens import RealTokens
+from keras_bert_rebuild.layers import FeedForward, MultiHeadSelfAttention
 from keras_bert_rebuild.layers.seam import PLAIN, executing
 from keras_bert_rebuild.models.encoder_view import REMATERIALISED, EncoderView, on_tokens_alone
 from keras_bert_rebuild.models.find_encoder import find_encoder
@@ -78,6 +81,59 @@ def test_every_execution_has_the_same_gradients(changes, rng):
     for way in ways:
         for one, other in zip(run(way), expected, strict=True):
             np.testing.assert_allclose(one[real], other[real], atol=2e-5)
+
+
+def halved(plain, layer, *arguments, **options):
+    """An intervention on the heads of every block."""
+    return plain(layer, *arguments, **options) * 0.5
+
+
+def doubled(plain, layer, *arguments, **options):
+    """An intervention on the units of every block."""
+    return plain(layer, *arguments, **options) * 2
+
+
+INTERVENTIONS = {
+    "heads": ((MultiHeadSelfAttention.attend, halved),),
+    "units": ((FeedForward.inner, doubled),),
+}
+RULES = ("rematerialised", "attention map", *INTERVENTIONS)
+# A rule that is added within a run of tokens alone gets their rows, and no layout of a batch.
+PAIRS = [*itertools.permutations(RULES, 2), *((rule, "tokens alone") for rule in RULES)]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=" in ".join)
+def test_two_rules_of_any_kind_and_order_change_what_each_changes(pair, rng):
+    view = EncoderView(spread(build_model(BertConfig(**SIZES)), rng))
+    start, maps = view.embed(inputs_of(view.host, rng)), []
+    real = array(start.mask)
+    upstream = rng.normal(size=tuple(start.x.shape)) * real[..., None]
+
+    def recorded(plain, layer, query, key, value, mask=None, training=None):
+        maps.append(layer.probabilities(query, key, mask).shape)
+        return plain(layer, query, key, value, mask, training)
+
+    if "tokens alone" in pair and keras.config.backend() == "jax":
+        pytest.skip("JAX compiles a program for each number of rows")
+    rules = {
+        **INTERVENTIONS,
+        "rematerialised": REMATERIALISED.rules,
+        "tokens alone": on_tokens_alone(RealTokens(start.mask)).rules,
+        "attention map": ((MultiHeadSelfAttention.attend, recorded),),
+    }
+
+    def run(names):
+        def through(x):
+            with executing(*itertools.chain(*(rules[name] for name in names))):
+                return view.through_blocks(start._replace(x=x))
+
+        return value_and_gradients(through, upstream, array(start.x), dtype="float32")
+
+    expected = run([name for name in pair if name in INTERVENTIONS])
+    maps.clear()
+    for one, other in zip(run(pair), expected, strict=True):
+        np.testing.assert_allclose(one[real], other[real], atol=2e-5)
+    assert set(maps) == ({(3, HEADS, 9, 9)} if "attention map" in pair else set())
 
 
 def test_blocks_are_in_the_order_of_execution_with_the_anatomy_of_the_config():
