@@ -22,17 +22,17 @@ ROOMS = {
     "families": (20, 1565),
     "files": (14, 920),
     "interpret": (40, 2380),
-    "kernels": (34, 2110),
-    "layers": (23, 1442),
-    "models": (33, 2900),
+    "kernels": (34, 2109),
+    "layers": (23, 1444),
+    "models": (33, 2901),
     "optimizers": (4, 9),
     "pretrained": (22, 1825),
     "recipes": (61, 4838),
     "search": (17, 1181),
     "tasks": (46, 4229),
     "text": (22, 2458),
-    "training": (38, 2734),
     "the package itself": (10, 573),
+    "training": (38, 2734),
 }
 # By how many lines of code a room may be smaller than its budget before the table has to say so.
 SLACK = 30
