@@ -3,15 +3,24 @@
 import json
 from pathlib import Path
 
-from keras_bert_rebuild.cli.block_options import add_block_options
-from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.device_options import add_device_options
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive, whole
 from keras_bert_rebuild.cli.said import begin
-from keras_bert_rebuild.cli.shared_options import add_model, add_reading_options, check_format
+from keras_bert_rebuild.cli.shared_options import (
+    add_batch_size,
+    add_format,
+    add_max_seq_length,
+    add_model,
+    add_reading_options,
+    add_tokenizer,
+    check_format,
+)
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import DRAWING
 from keras_bert_rebuild.files.output import claimed_file
 
 KINDS = ("classification", "tagging")
+FORMATS = ("text", "json", "svg")
 
 
 def add_arguments(parser):
@@ -31,7 +40,27 @@ def add_arguments(parser):
         help="labels of texts, or tags of words (default: tagging for .conll and .conllu, otherwise classification)",
     )
     add_reading_options(parser, formats=False)
-    add_block_options(parser, 2000, "examples of each file", "the sample and of the control task")
+    parser.add_argument(
+        "--limit",
+        type=positive,
+        default=2000,
+        metavar="N",
+        help="examples of each file, a random sample (default: 2000)",
+    )
+    parser.add_argument("--pooling", choices=("mean", "cls"), default="mean", help="vector of a text (default: mean)")
+    add_max_seq_length(parser)
+    add_batch_size(parser)
+    parser.add_argument(
+        "--seed",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="random seed of the sample and of the control task (default: 0)",
+    )
+    add_format(parser, FORMATS, "svg")
+    add_tokenizer(parser)
+    add_overwrite(parser, "the picture")
+    add_device_options(parser)
 
 
 def run(args):

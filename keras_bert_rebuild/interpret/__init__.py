@@ -7,8 +7,7 @@ from typing import Any
 _LAZY = (
     ("attribute_texts", ("attribute",)),
     ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
-    ("block_pictures", ("draw_probing", "draw_similarity")),
-    ("block_similarity", ("BlockSimilarity", "cka")),
+    ("block_pictures", ("draw_probing",)),
     ("head_importance_of_task", ("HeadImportance", "head_importance")),
     ("head_pruning", ("prune_heads",)),
     ("intervene_in_model", ("intervene",)),

@@ -14,8 +14,7 @@ from keras_bert_rebuild.explain.diagram import Box, Diagram, Words
 from keras_bert_rebuild.explain.html_page import HtmlPage
 from keras_bert_rebuild.interpret.attribution import AttributedWord, Attribution
 from keras_bert_rebuild.interpret.attribution_page import attribution_page
-from keras_bert_rebuild.interpret.block_pictures import draw_probing, draw_similarity
-from keras_bert_rebuild.interpret.block_similarity import BlockSimilarity
+from keras_bert_rebuild.interpret.block_pictures import draw_probing
 from keras_bert_rebuild.interpret.lens_of_text import logit_lens
 from keras_bert_rebuild.interpret.lens_page import lens_page
 from keras_bert_rebuild.interpret.probing import Probing
@@ -37,7 +36,6 @@ def hostile_pages():
     depths = (f"0 {HOSTILE}", f"1 {HOSTILE}")
     thirds = (0.3, 0.6)
     probing = Probing(depths, "texts", (HOSTILE,), (1, 1), *[thirds] * 5, 0.5, 0.5)
-    similarity = BlockSimilarity(np.eye(2), depths, depths, 4)
     boxes = (Box(0, 0, 9, 9, HOSTILE, HOSTILE), Words(1, 1, HOSTILE))
     words = tuple(AttributedWord(0, HOSTILE, 0, len(HOSTILE), score, 0.1) for score in (0.5, -0.5))
     texts = {"texts": (HOSTILE, HOSTILE), "target": HOSTILE, "method": HOSTILE, "name": HOSTILE, "baseline": HOSTILE}
@@ -49,7 +47,6 @@ def hostile_pages():
         "curves.svg": curves,
         "confusion.svg": confusion_svg([HOSTILE[:24], HOSTILE[-24:]], [[3, 1], [0, 2]], HOSTILE),
         "probing.svg": draw_probing(probing, HOSTILE),
-        "similarity.svg": draw_similarity(similarity, HOSTILE, (HOSTILE, HOSTILE)),
         "diagram.svg": Diagram(9, 9, boxes, HOSTILE).to_svg(),
         "attribution.html": attribution_page([attribution]),
         "lens.html": lens_page(lens, name=HOSTILE),
