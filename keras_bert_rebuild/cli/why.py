@@ -17,7 +17,7 @@ FORMATS = ("text", "json", "html")
 OF_PRETRAINING = ("fill_mask", "next_sentence")
 
 # Methods, baselines and quantities of `attribute`, written here so that the parser imports nothing.
-METHODS = ("integrated-gradients", "gradient-x-input", "rollout", "flow", "leave-one-out", "shapley")
+METHODS = ("integrated-gradients", "gradient-x-input", "rollout", "leave-one-out", "shapley")
 BASELINES = ("mask", "pad", "zero")
 
 # Characters of the longest bar.

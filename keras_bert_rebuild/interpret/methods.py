@@ -4,14 +4,13 @@ import difflib
 from dataclasses import fields
 from typing import Any
 
-from keras_bert_rebuild.interpret.attention_methods import AttentionFlow, AttentionRollout
+from keras_bert_rebuild.interpret.attention_methods import AttentionRollout
 from keras_bert_rebuild.interpret.method import Method
 from keras_bert_rebuild.interpret.path_methods import GradientTimesInput, IntegratedGradients
 from keras_bert_rebuild.interpret.word_methods import LeaveOneOut, Shapley
 
 METHODS: dict[str, Any] = {
-    method.name: method
-    for method in (IntegratedGradients, GradientTimesInput, AttentionRollout, AttentionFlow, LeaveOneOut, Shapley)
+    method.name: method for method in (IntegratedGradients, GradientTimesInput, AttentionRollout, LeaveOneOut, Shapley)
 }
 
 

@@ -21,7 +21,7 @@ ROOMS = {
     "export": (17, 1210),
     "families": (20, 1565),
     "files": (14, 920),
-    "interpret": (38, 2261),
+    "interpret": (37, 2197),
     "kernels": (36, 2059),
     "layers": (23, 1442),
     "models": (37, 2965),
