@@ -21,7 +21,7 @@ ROOMS = {
     "export": (17, 1210),
     "families": (20, 1565),
     "files": (14, 920),
-    "interpret": (37, 2197),
+    "interpret": (34, 2181),
     "kernels": (36, 2059),
     "layers": (23, 1442),
     "models": (37, 2965),
