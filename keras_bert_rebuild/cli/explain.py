@@ -49,10 +49,10 @@ def run(args):
     """Print the explanation, the comparison or the names, and return the exit code."""
     from rich.console import Console
 
-    from keras_bert_rebuild.explain import comparison_formats, explain_formats, explain_table, names_table
+    from keras_bert_rebuild.explain import comparison_formats, explain_table
     from keras_bert_rebuild.explain.comparison import compare_given
     from keras_bert_rebuild.explain.explanation import explain
-    from keras_bert_rebuild.explain.weight_names import weight_names
+    from keras_bert_rebuild.explain.weight_names import names_as_json, names_as_markdown, names_as_table, weight_names
 
     refuse_together(args, *(("names", other) for other in ("batch_size", "max_seq_length", "max_predictions", "dtype")))
     if args.names is not None and args.other is not None:
@@ -70,10 +70,10 @@ def run(args):
     elif args.names is not None:
         explanation = explain(*given[0], **options)
         show = weight_names(explanation.config, explanation.heads, args.names)
-        makers = names_table.names_as_table, names_table.names_as_markdown, names_table.names_as_json
+        makers = names_as_table, names_as_markdown, names_as_json
     else:
         show = explain(*given[0], **options)
-        makers = explain_table.as_tables, explain_formats.as_markdown, explain_formats.as_json
+        makers = explain_table.as_tables, explain_table.as_markdown, explain_table.as_json
     console = Console()
     if args.format == "text":
         console.print(makers[0](show, console.width))

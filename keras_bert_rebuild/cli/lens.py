@@ -45,7 +45,7 @@ def run(args):
         _print(_lens(args), args.format)
         return 0
     with claimed_file(args.output, PAGE, [args.model, args.tokenizer], args.overwrite):
-        from keras_bert_rebuild.interpret.lens_page import lens_page
+        from keras_bert_rebuild.interpret.lens_record import lens_page
 
         page = lens_page(_lens(args), name=Path(args.model).resolve().name)
         write_text(args.output, page)
@@ -69,7 +69,7 @@ def _print(lens, format):
         return
     from rich.console import Console
 
-    from keras_bert_rebuild.interpret.lens_table import as_tables
+    from keras_bert_rebuild.interpret.lens_record import as_tables
 
     console = Console()
     console.print(as_tables(lens, console.width))

@@ -70,7 +70,7 @@ def run(args):
         _print(_probing(args), args.format)
         return 0
     with claimed_file(args.output, DRAWING, [args.model, args.train, args.dev, args.tokenizer], args.overwrite):
-        from keras_bert_rebuild.interpret.block_pictures import draw_probing
+        from keras_bert_rebuild.interpret.probing import draw_probing
 
         write_text(args.output, draw_probing(_probing(args), Path(args.model).resolve().name))
     print(f"Wrote {args.output}: open it in a browser.")

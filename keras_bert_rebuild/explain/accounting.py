@@ -3,8 +3,33 @@
 from dataclasses import dataclass
 
 from keras_bert_rebuild.anatomy.part import filled_in, letters_of, value
-from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.explain.steps import steps_of
+from keras_bert_rebuild.anatomy.parts import parts_of
+from keras_bert_rebuild.config import BertConfig, check_heads
+
+
+def steps_of(config, heads):
+    """The steps of a model, in the order of the article.
+
+    Args:
+        config: a `BertConfig`.
+        heads: names of heads, from `config.HEADS`.
+
+    Returns:
+        Triples, see `parts_of`.
+
+    Raises:
+        ValueError: a head does not exist, or a classification head has no labels.
+    """
+    check_steps(config, heads)
+    return parts_of(config.encoder(), heads)
+
+
+def check_steps(config, heads):
+    """Refuse the heads that `steps_of` refuses."""
+    check_heads(heads)
+    if not config.labels and any(head.endswith("classification") for head in heads):
+        raise ValueError("a classification head must have labels in the config; it has none.")
+
 
 # Dtype policy to the bytes of a weight and of an activation.
 DTYPES = {
@@ -102,7 +127,7 @@ class Explanation:
         return as_text(self)
 
     def _repr_markdown_(self):
-        from keras_bert_rebuild.explain.explain_formats import as_markdown
+        from keras_bert_rebuild.explain.explain_table import as_markdown
 
         return as_markdown(self)
 

@@ -9,8 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from keras_bert_rebuild.explain.anatomy_words import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME
-from keras_bert_rebuild.explain.explain_formats import explanation_values
-from keras_bert_rebuild.explain.explain_table import RIGHT, batch_of, make_table, short, title_of
+from keras_bert_rebuild.explain.explain_table import RIGHT, batch_of, explanation_values, make_table, short, title_of
 
 # The numbers shown for a model or step, and their units.
 AMOUNTS = (("params", ""), ("train", "FLOP"), ("memory", "B"))

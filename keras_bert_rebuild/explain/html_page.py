@@ -1,12 +1,36 @@
-"""An HTML page that a notebook shows and `save` writes."""
+"""Pages of one HTML file: put together from the files of this package, shown in a notebook, and saved."""
 
 import os
+from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
-from keras_bert_rebuild.files.markup import Element, Verbatim
+from keras_bert_rebuild.files.markup import Element, Verbatim, html_page
 from keras_bert_rebuild.files.output import check_file
+
+
+def page_of_files(title: str, styles: Sequence[str], *content: Any, scripts: Sequence[str] = (), data: Any = None) -> str:
+    """The text of an HTML file that needs no network. Colours, fonts and the dark mode are those of `explain/base.css`.
+
+    Args:
+        title: the title of the window.
+        styles: its style sheets after that one, as `file_of_page` names them.
+        *content: see `markup.Element`.
+        scripts: its scripts, parts of one function in this order.
+        data: the values that the scripts find in the element `data`, as JSON.
+    """
+    style = "\n" + "\n".join(map(file_of_page, ("explain/base.css", *styles)))
+    script = "\n(() => {\n'use strict';\n" + "\n".join(map(file_of_page, scripts)) + "})();\n" if scripts else ""
+    return html_page(title, style, *content, script=script, data=data)
+
+
+def file_of_page(name: str) -> str:
+    """The text of a file that pages are made of: "explain/page.css" is `page/page.css` in the folder `explain`."""
+    folder, _, file = name.partition("/")
+    return (resources.files(f"keras_bert_rebuild.{folder}") / "page" / file).read_text(encoding="utf-8")
 
 
 class HtmlPage:

@@ -9,7 +9,7 @@ from keras_bert_rebuild.interpret.attribution import AttributedToken, Attributed
 from keras_bert_rebuild.interpret.method import Method
 from keras_bert_rebuild.interpret.methods import method_of
 from keras_bert_rebuild.interpret.subject import SubjectFunction
-from keras_bert_rebuild.interpret.targets.table import subject_of
+from keras_bert_rebuild.interpret.targets import subject_of
 from keras_bert_rebuild.tasks.given_examples import example_list
 
 

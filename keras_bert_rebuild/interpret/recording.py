@@ -9,8 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.token_rows import rows_of_texts
-from keras_bert_rebuild.interpret.seams import changed, encoder_of
-from keras_bert_rebuild.interpret.sites import Site, found_in
+from keras_bert_rebuild.interpret.sites import Site, changed, encoder_of, found_in
 from keras_bert_rebuild.models.encoder_view import EncoderView
 
 

@@ -15,7 +15,7 @@ from keras_bert_rebuild import BertConfig, build_model, get_model
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.config import CONFIG_CLASSES, HEADS
 from keras_bert_rebuild.explain.config_at import released
-from keras_bert_rebuild.explain.explain_formats import as_json
+from keras_bert_rebuild.explain.explain_table import as_json
 from keras_bert_rebuild.explain.explanation import explain
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.layers.keras_layers import skipped_initialization

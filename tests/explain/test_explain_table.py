@@ -8,11 +8,9 @@ from rich.console import Console
 
 from keras_bert_rebuild import BertConfig
 from keras_bert_rebuild.explain.config_at import released
-from keras_bert_rebuild.explain.explain_formats import as_markdown
-from keras_bert_rebuild.explain.explain_table import as_text, percent, short
+from keras_bert_rebuild.explain.explain_table import as_markdown, as_text, percent, short
 from keras_bert_rebuild.explain.explanation import explain
-from keras_bert_rebuild.explain.names_table import names_as_table
-from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.explain.weight_names import names_as_table, weight_names
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

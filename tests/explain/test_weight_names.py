@@ -10,8 +10,7 @@ from helpers.small import small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, attention_maps
 from keras_bert_rebuild.explain.config_at import released
-from keras_bert_rebuild.explain.names_table import names_as_json, names_as_markdown, sentence_of
-from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.explain.weight_names import names_as_json, names_as_markdown, sentence_of, weight_names
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 

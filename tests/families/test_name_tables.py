@@ -11,8 +11,7 @@ from keras_bert_rebuild import BertConfig, build_model, from_pretrained, save_pr
 from keras_bert_rebuild.checkpoints.modules import tied, under
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
-from keras_bert_rebuild.explain.names_table import names_as_json
-from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.explain.weight_names import names_as_json, weight_names
 from keras_bert_rebuild.families import FAMILIES, bert
 from keras_bert_rebuild.families import skeleton as ours
 from keras_bert_rebuild.families.huggingface import PYTORCH, shared_heads

@@ -9,15 +9,14 @@ import numpy as np
 
 from helpers.attention_arrays import random_anatomy, random_maps
 from helpers.small_tasks import TOKENIZER, small_encoder
-from keras_bert_rebuild.explain.attention_page import attention_page
 from keras_bert_rebuild.explain.diagram import Box, Diagram, Words
 from keras_bert_rebuild.explain.html_page import HtmlPage
+from keras_bert_rebuild.explain.show_attention import attention_page
 from keras_bert_rebuild.interpret.attribution import AttributedWord, Attribution
-from keras_bert_rebuild.interpret.attribution_page import attribution_page
-from keras_bert_rebuild.interpret.block_pictures import draw_probing
+from keras_bert_rebuild.interpret.attribution_shown import attribution_page
 from keras_bert_rebuild.interpret.lens_of_text import logit_lens
-from keras_bert_rebuild.interpret.lens_page import lens_page
-from keras_bert_rebuild.interpret.probing import Probing
+from keras_bert_rebuild.interpret.lens_record import lens_page
+from keras_bert_rebuild.interpret.probing import Probing, draw_probing
 from keras_bert_rebuild.recipes.finetuning.finetune_report import confusion_svg
 from keras_bert_rebuild.recipes.metrics_table import draw_curves
 

@@ -8,8 +8,7 @@ from helpers.small_tasks import TOKENIZER, small_encoder
 from rich.console import Console
 
 from keras_bert_rebuild.interpret.lens_of_text import logit_lens
-from keras_bert_rebuild.interpret.lens_page import lens_page
-from keras_bert_rebuild.interpret.lens_table import as_tables, spread
+from keras_bert_rebuild.interpret.lens_record import as_tables, lens_page, spread
 
 
 def printed(lens, width=100):

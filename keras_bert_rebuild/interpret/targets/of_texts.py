@@ -7,9 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import LAST, MEAN
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, RankedText
-from keras_bert_rebuild.interpret.located_tokens import located_tokens
-from keras_bert_rebuild.interpret.subject import Subject, padded_inputs
-from keras_bert_rebuild.interpret.targets.choices import label_index, no_probability, nothing, two_texts
+from keras_bert_rebuild.interpret.subject import Subject, located_tokens, padded_inputs
+from keras_bert_rebuild.interpret.targets import label_index, no_probability, nothing, two_texts
 
 
 def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:

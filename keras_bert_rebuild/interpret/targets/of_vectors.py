@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.interpret.located_tokens import located_tokens
-from keras_bert_rebuild.interpret.subject import Subject, padded_inputs
-from keras_bert_rebuild.interpret.targets.choices import no_probability, nothing, two_texts
+from keras_bert_rebuild.interpret.subject import Subject, located_tokens, padded_inputs
+from keras_bert_rebuild.interpret.targets import no_probability, nothing, two_texts
 from keras_bert_rebuild.interpret.targets.of_words import vocabulary_index
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 from keras_bert_rebuild.tasks.embedding_stream import prompt_tokens

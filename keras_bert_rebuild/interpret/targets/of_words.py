@@ -6,9 +6,8 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.data.labelled.labelled_examples import Question, TaggedText
-from keras_bert_rebuild.interpret.located_tokens import located_tokens
-from keras_bert_rebuild.interpret.subject import Subject, padded_inputs
-from keras_bert_rebuild.interpret.targets.choices import label_index, no_probability, nothing, one_text, two_texts, word_index
+from keras_bert_rebuild.interpret.subject import Subject, located_tokens, padded_inputs
+from keras_bert_rebuild.interpret.targets import label_index, no_probability, nothing, one_text, two_texts, word_index
 from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE
 from keras_bert_rebuild.tasks.question_answerer import span_of_tokens
 from keras_bert_rebuild.tasks.text_rows import encode_windows
