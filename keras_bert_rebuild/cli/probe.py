@@ -1,6 +1,5 @@
 """`keras-bert probe`: what every block of a model knows of some labels."""
 
-import json
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
@@ -67,7 +66,7 @@ def run(args):
     """Probe, show the result and return the exit code."""
     check_format(args, "svg")
     if args.output is None:
-        _print(_probing(args), args.format)
+        _probing(args).show(args.format)
         return 0
     with claimed_file(args.output, DRAWING, [args.model, args.train, args.dev, args.tokenizer], args.overwrite):
         from keras_bert_rebuild.interpret.probing import draw_probing
@@ -98,12 +97,3 @@ def _probing(args):
     console = Console(stderr=True)
     with console.status("") as status:
         return probe(model, tokenizer, *parts, **options, progress=status.update)
-
-
-def _print(probing, format):
-    if format == "json":
-        print(json.dumps(probing.to_json(), ensure_ascii=False))
-        return
-    from rich.console import Console
-
-    Console().print(probing.to_tables())

@@ -1,10 +1,13 @@
 """Parameters, bytes and operations of a model, step by step, computed from its config without building the model."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from keras_bert_rebuild.anatomy.part import filled_in, letters_of, value
 from keras_bert_rebuild.anatomy.parts import parts_of
 from keras_bert_rebuild.config import BertConfig, check_heads
+from keras_bert_rebuild.explain import explain_table
+from keras_bert_rebuild.explain.record import Record
 
 
 def steps_of(config, heads):
@@ -96,7 +99,7 @@ class StepAccount:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Record):
     """A model step by step. Prints as a table; a notebook shows Markdown."""
 
     config: BertConfig
@@ -121,15 +124,23 @@ class Explanation:
         """The sum of a field over all steps: "params", "bytes", "forward", "train" or "kept"."""
         return sum(getattr(step, name) for step in self.steps)
 
+    def to_tables(self, width: int = 100) -> Any:
+        """Tables of letters, parameters, work and corrections, for `rich`."""
+        return explain_table.as_tables(self, width)
+
+    def to_markdown(self) -> str:
+        """The tables in Markdown."""
+        return explain_table.as_markdown(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, without rounding."""
+        return explain_table.explanation_values(self)
+
     def __str__(self) -> str:
-        from keras_bert_rebuild.explain.explain_table import as_text
+        return self.to_text()
 
-        return as_text(self)
-
-    def _repr_markdown_(self):
-        from keras_bert_rebuild.explain.explain_table import as_markdown
-
-        return as_markdown(self)
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
 
 
 def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None, dtype="float32", others=()):

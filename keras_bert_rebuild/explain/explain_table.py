@@ -1,17 +1,15 @@
 """An explanation as tables for the terminal."""
 
-import io
 import itertools
-import json
 from dataclasses import asdict
 
-from rich import box
-from rich.console import Console, Group
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from keras_bert_rebuild.anatomy.part import BLOCK, LETTERS
+from keras_bert_rebuild.explain.record import NUMBER, make_table
 
 # Minimum widths for a bar next to every share, and for letters in two columns.
 WIDE, WIDEST = 96, 116
@@ -20,26 +18,12 @@ BAR = 16
 # Total width of the other columns in the table of parameters.
 OTHER_COLUMNS = 32
 
-RIGHT = {"justify": "right", "no_wrap": True}
-
 OF_WORK = (
     "forward, training: FLOPs of matrix products. activations: saved by a training step for its backward pass, without fused "
     "attention or rematerialisation."
 )
 
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-def as_text(explanation, width=100):
-    """The tables as plain text.
-
-    Args:
-        explanation: an `Explanation`.
-        width: of a line, in characters.
-    """
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(as_tables(explanation, width))
-    return console.file.getvalue().rstrip() + "\n"
 
 
 def as_tables(explanation, width):
@@ -130,17 +114,9 @@ def _letters(explanation, width):
     return grid
 
 
-def make_table(*columns):
-    """An empty table with columns, given as pairs of a heading and options for `add_column`."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
-    for name, options in columns:
-        table.add_column(name, **options)
-    return table
-
-
 def _parameters(explanation, width):
     wide = width >= WIDE
-    table = make_table(("", RIGHT), ("step", {"ratio": 1, "overflow": "fold"}), ("parameters", RIGHT), ("share", RIGHT))
+    table = make_table(("", NUMBER), ("step", {"ratio": 1, "overflow": "fold"}), ("parameters", NUMBER), ("share", NUMBER))
     if wide:
         table.add_column("", no_wrap=True, min_width=BAR)
     table.expand = True
@@ -182,8 +158,8 @@ def _step(step, room):
 
 
 def _work(explanation):
-    columns = (("weights", RIGHT), ("forward", RIGHT), ("training", RIGHT), ("activations", RIGHT))
-    table = make_table(("", RIGHT), ("step", {}), *columns)
+    columns = (("weights", NUMBER), ("forward", NUMBER), ("training", NUMBER), ("activations", NUMBER))
+    table = make_table(("", NUMBER), ("step", {}), *columns)
     for _, steps in parts_of(explanation):
         for step in steps:
             table.add_row(_number(step), Text(step.name), *amounts_of(step))
@@ -235,11 +211,6 @@ def as_markdown(explanation):
             *(f"- {sentence}" for sentence in explanation.corrections),
         ]
     return "\n".join(lines) + "\n"
-
-
-def as_json(explanation):
-    """The numbers of an explanation as JSON, without rounding."""
-    return json.dumps(explanation_values(explanation), indent=2, ensure_ascii=False) + "\n"
 
 
 def explanation_values(explanation):

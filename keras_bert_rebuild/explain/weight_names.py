@@ -1,20 +1,19 @@
 """The weights of a model under the names of other libraries, and which of their rows belong to which head."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.checkpoints.table import NameTable, layout_of, slice_of
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.accounting import check_steps
+from keras_bert_rebuild.explain.record import Record, make_table
 from keras_bert_rebuild.families import bert, table_of
 
 FORMATS = ("huggingface", "google")
@@ -171,59 +170,52 @@ def _weight_name(row, weights, shapes, name, num_heads, present):
 WIDE = 184
 
 
-def names_as_table(rows, width):
-    """The table for `rich`.
+@dataclass(frozen=True)
+class WeightNames(Record):
+    """The weights of a model under both names, as a table."""
 
-    Args:
-        rows: from `weight_names`.
-        width: of the terminal, in characters.
-    """
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    if width >= WIDE:
-        for name in ("ours", "shape", "theirs", "shape", "heads"):
-            table.add_column(name, overflow="fold")
-        for row in rows:
-            table.add_row(
-                row.path, _shape(row.shape), Text(row.name, style="cyan"), _shape(row.their_shape), Text(row.heads, style="dim")
-            )
-        return Group(Text(sentence_of(rows), style="bold"), Text(), table)
-    table.add_column("ours, and below it theirs", overflow="fold")
-    table.add_column("shape", no_wrap=True)
-    for row in rows:
-        text = Text.assemble(row.path, "\n", (row.name, "cyan"))
-        if row.heads:
-            text.append(f"\n{row.heads}", style="dim")
-        table.add_row(text, f"{_shape(row.shape)}\n{_shape(row.their_shape)}")
-        table.add_section()
-    return Group(Text(sentence_of(rows), style="bold"), Text(), table)
+    rows: Sequence[WeightName]
+    """See `weight_names`."""
 
+    def to_tables(self, width: int = 100) -> Any:
+        """The table for `rich`, with both names below each other in a narrow terminal."""
+        if width >= WIDE:
+            table = make_table(*((name, {"overflow": "fold"}) for name in ("ours", "shape", "theirs", "shape", "heads")))
+            for row in self.rows:
+                theirs = Text(row.name, style="cyan"), _shape(row.their_shape), Text(row.heads, style="dim")
+                table.add_row(row.path, _shape(row.shape), *theirs)
+        else:
+            table = make_table(("ours, and below it theirs", {"overflow": "fold"}), ("shape", {"no_wrap": True}))
+            for row in self.rows:
+                text = Text.assemble(row.path, "\n", (row.name, "cyan"))
+                if row.heads:
+                    text.append(f"\n{row.heads}", style="dim")
+                table.add_row(text, f"{_shape(row.shape)}\n{_shape(row.their_shape)}")
+                table.add_section()
+        return Group(Text(self.summary(), style="bold"), Text(), table)
 
-def names_as_markdown(rows):
-    """The same in Markdown."""
-    lines = [sentence_of(rows), "", "| ours | shape | theirs | shape | heads |", "|:--|:--|:--|:--|:--|"]
-    lines += [f"| {row.path} | {_shape(row.shape)} | {row.name} | {_shape(row.their_shape)} | {row.heads} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    def to_markdown(self) -> str:
+        """The table in Markdown."""
+        lines = [self.summary(), "", "| ours | shape | theirs | shape | heads |", "|:--|:--|:--|:--|:--|"]
+        for row in self.rows:
+            lines.append(f"| {row.path} | {_shape(row.shape)} | {row.name} | {_shape(row.their_shape)} | {row.heads} |")
+        return "\n".join(lines) + "\n"
 
+    def to_json(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries; `part` is left out where it is None, always in formats without fused weights."""
+        values = [{**asdict(row), "heads": row.heads} for row in self.rows]
+        return [{name: value for name, value in row.items() if name != "part" or value is not None} for row in values]
 
-def names_as_json(rows):
-    """The same in JSON."""
-    values = [{**asdict(row), "heads": row.heads} for row in rows]
-    for value in values:
-        if value["part"] is None:  # always, in formats without fused weights
-            del value["part"]
-    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-
-
-def sentence_of(rows):
-    """The number of weights, and a note that one kernel holds all heads."""
-    count = sum(row.parameters > 0 for row in rows)
-    text = f"{count:,} weights, {sum(row.parameters for row in rows):,} parameters."
-    split = [row for row in rows if row.head_axis is not None and row.path.endswith("query/kernel")]
-    if split:
-        heads = f"all {split[0].num_heads} heads" if split[0].num_heads > 1 else "the one head"
-        text += f" A layer has one query, one key and one value kernel for {heads}: {split[0].heads}."
-    seconds = len(rows) - count
-    return text + (f" {seconds} more names, at the end, are aliases of tied weights." if seconds else "")
+    def summary(self) -> str:
+        """The number of weights, and a note that one kernel holds all heads."""
+        count = sum(row.parameters > 0 for row in self.rows)
+        text = f"{count:,} weights, {sum(row.parameters for row in self.rows):,} parameters."
+        split = [row for row in self.rows if row.head_axis is not None and row.path.endswith("query/kernel")]
+        if split:
+            heads = f"all {split[0].num_heads} heads" if split[0].num_heads > 1 else "the one head"
+            text += f" A layer has one query, one key and one value kernel for {heads}: {split[0].heads}."
+        seconds = len(self.rows) - count
+        return text + (f" {seconds} more names, at the end, are aliases of tied weights." if seconds else "")
 
 
 def _shape(shape):

@@ -1,23 +1,23 @@
 """The result of the logit lens: a frozen record, its JSON, its tables in a terminal and its page."""
 
-import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from keras_bert_rebuild.explain.html_page import page_of_files
+from keras_bert_rebuild.explain.record import NUMBER, Record, make_table
 from keras_bert_rebuild.files.markup import Verbatim
 from keras_bert_rebuild.files.printable import printable
 
 
 @dataclass(frozen=True)
-class LogitLens:
+class LogitLens(Record):
     """The predictions of the MLM head after the embedding and after every block; from `logit_lens`."""
+
+    json_indent: ClassVar[int | None] = None
 
     tokens: tuple[str, ...]
     """The tokens of the text, special ones included."""
@@ -97,8 +97,23 @@ class LogitLens:
             "divergences": rounded(self.divergences),
         }
 
+    def to_tables(self, width: int = 80) -> Any:
+        """Tables for `rich`: all details for a few masks; for more masks, or a text without any, the most probable tokens.
+
+        Args:
+            width: characters per line; if not all depths fit, some are shown, evenly spread, including the first and the last.
+        """
+        masks = [i for i in self.positions() if self.masked[i]]
+        parts = [_of_position(self, position) for position in masks[:DETAILED]]
+        if len(parts) < max(len(masks), 1):
+            shown = spread(len(self.depths), max(2, (width - FIRST) // CELL))
+            parts.append(_overview(self, shown))
+            if len(shown) < len(self.depths):
+                parts.append(Text(f"{len(shown)} of {len(self.depths)} depths fit into {width} characters.", "dim"))
+        return Group(*(line for part in parts for line in ("", part)))
+
     def __str__(self) -> str:
-        return json.dumps(self.to_json(), ensure_ascii=False)
+        return self.json_text().rstrip("\n")
 
 
 def rounded(array: Any) -> Any:
@@ -119,23 +134,6 @@ CELL, FIRST = 11, 14
 DETAILED = 4
 
 
-def as_tables(lens, width=80):
-    """Tables for rich: all details for a few masks; for more masks, or a text without any, the most probable tokens.
-
-    Args:
-        lens: a `LogitLens`.
-        width: characters per line; if not all depths fit, some are shown, evenly spread, including the first and the last.
-    """
-    masks = [i for i in lens.positions() if lens.masked[i]]
-    parts = [_of_position(lens, position) for position in masks[:DETAILED]]
-    if len(parts) < max(len(masks), 1):
-        shown = spread(len(lens.depths), max(2, (width - FIRST) // CELL))
-        parts.append(_overview(lens, shown))
-        if len(shown) < len(lens.depths):
-            parts.append(Text(f"{len(shown)} of {len(lens.depths)} depths fit into {width} characters.", "dim"))
-    return Group(*(line for part in parts for line in ("", part)))
-
-
 def spread(count, maximum):
     """At most `maximum` numbers from 0 to `count` - 1, evenly spread, including the first and the last.
 
@@ -149,7 +147,8 @@ def spread(count, maximum):
 
 
 def _overview(lens, depths):
-    table = _table("text", *(lens.depths[depth] for depth in depths))
+    names = ("text", *(lens.depths[depth] for depth in depths))
+    table = make_table(*((Text(name), {"no_wrap": True}) for name in names))
     for position in lens.positions():
         cells = []
         for depth in depths:
@@ -164,8 +163,14 @@ def _of_position(lens, position):
     true = lens.true_tokens[position]
     known = [] if true is None else [f"rank of {_cut(true, 20)}"]
     final = _cut(lens.final_tokens[position], 20)
-    table = _table("", "likeliest", f"rank of {final}", *known, "divergence", right=2)
-    table.title, table.title_justify = f"{_cut(lens.tokens[position], 20)}, token {position}", "left"
+    table = make_table(
+        ("", {}),
+        ("likeliest", {}),
+        *((Text(name), NUMBER) for name in (f"rank of {final}", *known, "divergence")),
+        title=f"{_cut(lens.tokens[position], 20)}, token {position}",
+        title_justify="left",
+        title_style="bold",
+    )
     for depth, name in enumerate(lens.depths):
         tokens = zip(lens.top_tokens[depth][position], lens.top_probabilities[depth, position], strict=True)
         likeliest = Text(", ").join(
@@ -176,15 +181,6 @@ def _of_position(lens, position):
         )
         ranks = [f"{lens.final_ranks[depth, position]:,}", *([f"{lens.true_ranks[depth, position]:,}"] if known else [])]
         table.add_row(name, likeliest, *ranks, f"{lens.divergences[depth, position]:.2f}")
-    return table
-
-
-def _table(*names, right=None):
-    """A table; columns from index `right` are right-aligned numbers."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold", title_style="bold")
-    for number, name in enumerate(names):
-        is_number = right is not None and number >= right
-        table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=is_number or right is None)
     return table
 
 

@@ -1,14 +1,13 @@
 """The result of probing: a frozen record, its JSON, its table in a terminal and its picture."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
+from keras_bert_rebuild.explain.record import NUMBER, Record, make_table
 from keras_bert_rebuild.files.markup import Element, svg_picture
 
 # Length of the longest bar in characters.
@@ -16,8 +15,10 @@ BAR = 24
 
 
 @dataclass(frozen=True)
-class Probing:
+class Probing(Record):
     """How well labels can be predicted from the vectors of every depth; from `probe`."""
+
+    json_indent: ClassVar[int | None] = None
 
     depths: tuple[str, ...]
     """"embedding", "block 1" and so on: the order of all tuples."""
@@ -82,13 +83,10 @@ class Probing:
             "l2": list(self.l2s),
         }
 
-    def to_tables(self) -> Group:
+    def to_tables(self, width: int = 100) -> Group:
         """Tables of the depths, for rich."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
-        table.add_column("")
-        for name in ("accuracy", "macro F1", "control", "selectivity", "l2"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("")
+        numbers = ((name, NUMBER) for name in ("accuracy", "macro F1", "control", "selectivity", "l2"))
+        table = make_table(("", {}), *numbers, ("", {}))
         for depth, name in enumerate(self.depths):
             style = "bold" if depth == self.best else ""
             row = (self.accuracies[depth], self.macro_f1s[depth], self.controls[depth], self.selectivities[depth])

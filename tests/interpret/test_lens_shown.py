@@ -8,12 +8,12 @@ from helpers.small_tasks import TOKENIZER, small_encoder
 from rich.console import Console
 
 from keras_bert_rebuild.interpret.lens_of_text import logit_lens
-from keras_bert_rebuild.interpret.lens_record import as_tables, lens_page, spread
+from keras_bert_rebuild.interpret.lens_record import lens_page, spread
 
 
 def printed(lens, width=100):
     console = Console(file=io.StringIO(), width=width)
-    console.print(as_tables(lens, width))
+    console.print(lens.to_tables(width))
     return console.file.getvalue()
 
 
