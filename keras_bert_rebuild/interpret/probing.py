@@ -7,11 +7,15 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
+from keras_bert_rebuild.explain.drawing import STYLE, Chart
 from keras_bert_rebuild.explain.record import NUMBER, Record, make_table
 from keras_bert_rebuild.files.markup import Element, svg_picture
 
 # Length of the longest bar in characters.
 BAR = 24
+
+# The size of the chart, and its margins: left, right, top, bottom.
+WIDTH, HEIGHT, MARGINS = 640, 360, (52, 168, 56, 48)
 
 
 @dataclass(frozen=True)
@@ -102,63 +106,28 @@ class Probing(Record):
         )
 
 
-STYLE = """
-svg { background: #fcfbf8; font-family: ui-sans-serif, system-ui, sans-serif; font-size: 12px; color-scheme: light dark; }
-text { fill: #6a665e; } .title { fill: #22211f; font-size: 15px; }
-.grid { stroke: #e7e3da; } path { fill: none; stroke-width: 2; stroke-linejoin: round; } path.grid { stroke-width: 1; }
-path.a { stroke: #2f6fbe; } path.b { stroke: #a5690f; } path.c { stroke: #6a665e; stroke-width: 1.25; stroke-dasharray: 5 4; }
-circle.a, text.a { fill: #2f6fbe; } circle.b, text.b { fill: #a5690f; }
-@media (prefers-color-scheme: dark) {
-svg { background: #16171a; } text { fill: #a19d94; } .title { fill: #e8e6e1; }
-.grid { stroke: #303136; } path.a { stroke: #7fb2f5; } path.b { stroke: #e0b160; } path.c { stroke: #a19d94; }
-circle.a, text.a { fill: #7fb2f5; } circle.b, text.b { fill: #e0b160; }
-}
-"""
-
-# The size of the chart of a probing, and its margins.
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 52, 168, 56, 48
-
-
 def draw_probing(probing: Probing, title: str = "") -> str:
     """The text of an SVG file: accuracy of the task and the control task by depth, and baselines without the model."""
-    across = (WIDTH - LEFT - RIGHT) / max(len(probing.depths) - 1, 1)
     measured = (*probing.accuracies, *probing.controls, probing.majority, probing.words_alone)
     low = min(np.floor(min(measured) * 10 + 1e-9) / 10, 0.9)
-    at = lambda depth, value: (LEFT + depth * across, TOP + (HEIGHT - TOP - BOTTOM) * (1 - value) / (1 - low))  # noqa: E731
-    parts = [_heading(title)]
-    for tick in np.arange(round(low * 10), 11) / 10:
-        y = at(0, tick)[1]
-        parts.append(Element("path", class_="grid", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"))
-        parts.append(Element("text", f"{tick:.0%}", x=LEFT - 8, y=f"{y + 4:.1f}", text_anchor="end"))
+    last = len(probing.depths) - 1
+    chart = Chart(WIDTH, HEIGHT, MARGINS, across=(0, max(last, 1)), up=(low, 1))
+    parts = [Element("text", title, class_="title", x=24, y=30)]
+    parts += chart.grid(np.arange(round(low * 10), 11) / 10, "{:.0%}".format)
     for depth, name in enumerate(probing.depths):
         if len(probing.depths) <= 13 or depth % 2 == 0:
-            x = f"{at(depth, low)[0]:.1f}"
-            parts.append(Element("text", _short(depth, name), x=x, y=HEIGHT - BOTTOM + 20, text_anchor="middle"))
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(Element("text", "block; 0 is the embedding", x=middle, y=HEIGHT - BOTTOM + 38, text_anchor="middle"))
-    last = len(probing.depths) - 1
-    labels: list[tuple[Any, str, str | None]] = []
+            parts.append(chart.below(depth, "0" if not depth else name.rpartition(" ")[2]))
+    parts.append(chart.below(max(last, 1) / 2, "block; 0 is the embedding", line=2))
+    labels: list[tuple[float, str, str | None]] = []
     for value, word in ((probing.majority, "most frequent label"), (probing.words_alone, "words alone")):
-        y = at(0, value)[1]
-        parts.append(Element("path", class_="c", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}"))
-        labels.append((y, word, None))
+        parts.append(chart.dashed(value))
+        labels.append((chart.at(0, value)[1], word, None))
     for values, word, kind in ((probing.accuracies, "accuracy", "a"), (probing.controls, "control task", "b")):
-        points = [at(depth, value) for depth, value in enumerate(values)]
-        parts.append(Element("path", class_=kind, d=f"M{'L'.join(f'{x:.1f} {y:.1f}' for x, y in points)}"))
-        parts += [Element("circle", class_=kind, cx=f"{x:.1f}", cy=f"{y:.1f}", r=3) for x, y in points]
-        labels.append((points[last][1], word, kind))
+        parts += chart.curve([*enumerate(values)], kind)
+        labels.append((chart.at(last, values[-1])[1], word, kind))
     for y, word, kind in _apart(labels):
-        parts.append(Element("text", word, class_=kind, x=WIDTH - RIGHT + 12, y=f"{y + 4:.1f}"))
+        parts.append(Element("text", word, class_=kind, x=WIDTH - MARGINS[1] + 12, y=f"{y + 4:.1f}"))
     return svg_picture(WIDTH, HEIGHT, title, *parts, style=STYLE)
-
-
-def _heading(title):
-    return Element("text", title, class_="title", x=24, y=30)
-
-
-def _short(depth, name):
-    """The name of a depth at an axis."""
-    return "0" if not depth else name.rpartition(" ")[2]
 
 
 def _apart(labels):

@@ -9,7 +9,7 @@ import numpy as np
 
 from helpers.attention_arrays import random_anatomy, random_maps
 from helpers.small_tasks import TOKENIZER, small_encoder
-from keras_bert_rebuild.explain.diagram import Box, Diagram, Words
+from keras_bert_rebuild.explain.drawing import Box, Diagram, Words
 from keras_bert_rebuild.explain.html_page import HtmlPage
 from keras_bert_rebuild.explain.show_attention import attention_page
 from keras_bert_rebuild.interpret.attribution import AttributedWord, Attribution
