@@ -5,6 +5,8 @@ import zlib
 
 import numpy as np
 
+from keras_bert_rebuild.explain.record import spread
+
 # The largest code of values in [0, 1] whose square roots are stored.
 ROOTS = {"root8": 255, "root5": 31}
 
@@ -117,15 +119,10 @@ def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=No
     share = min((maps_that_fit / (layer_count * head_count)) ** 0.5, 1)
     if layers is None:
         maximum = round(layer_count * share) if heads is None else maps_that_fit // max(len(heads), 1)
-        layers = _spread(layer_count, maximum)
+        layers = tuple(spread(layer_count, maximum))
     if heads is None:
-        heads = _spread(head_count, maps_that_fit // max(len(layers), 1))
+        heads = tuple(spread(head_count, maps_that_fit // max(len(layers), 1)))
     return layers, heads, True
-
-
-def _spread(count, maximum):
-    chosen = min(max(maximum, 1), count)
-    return tuple(round(i * (count - 1) / max(chosen - 1, 1)) for i in range(chosen))
 
 
 def too_large(size, steps, shape):

@@ -72,3 +72,15 @@ def make_table(*columns: Any, **options: Any) -> Table:
     for name, of_column in columns:
         table.add_column(name, **of_column)
     return table
+
+
+def spread(count: int, maximum: int) -> list[int]:
+    """At most `maximum` numbers from 0 to `count` - 1, evenly spread, including the first and, if two fit, the last.
+
+    Example:
+
+    >>> spread(13, 5), spread(3, 5)
+    ([0, 3, 6, 9, 12], [0, 1, 2])
+    """
+    chosen = min(count, max(maximum, 1))
+    return [round(i * (count - 1) / max(chosen - 1, 1)) for i in range(chosen)]

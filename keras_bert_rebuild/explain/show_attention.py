@@ -68,9 +68,10 @@ def page_of(contents):
     """The HTML page of `PageContents`; returns and raises like `attention_page`."""
     return page_of_files(
         "Attention",
-        [f"explain/{name}" for name in STYLES],
-        Verbatim(file_of_page("explain/body.html").rstrip("\n")),
-        scripts=[f"explain/{name}" for name in SCRIPTS],
+        "explain",
+        STYLES,
+        Verbatim(file_of_page("explain", "body.html").rstrip("\n")),
+        scripts=SCRIPTS,
         data=page_data(contents),
     )
 

@@ -71,6 +71,9 @@ def name_of_text(number: int, count: int) -> str:
 
 TITLE = "Which words carried the answer"
 
+# The columns of numbers in the table of words.
+NUMBERS = ("score", "± standard error")
+
 
 def attribution_page(attributions: Sequence[Any]) -> str:
     """A page with one or more attributions below each other, such as those of several methods.
@@ -84,7 +87,7 @@ def attribution_page(attributions: Sequence[Any]) -> str:
     sections = [part for attribution in attributions for part in (_section(attribution), "\n")]
     name = Element("p", printable(attributions[0].name), class_="soft")
     content = Element("main", "\n", Element("h1", TITLE), "\n", name, "\n", *sections)
-    return page_of_files(TITLE, ["interpret/attribution.css"], content)
+    return page_of_files(TITLE, "interpret", ["attribution.css"], content)
 
 
 def _section(attribution):
@@ -127,25 +130,26 @@ def _legend(attribution):
 
 
 def _table(attribution):
-    errors = any(word.error is not None for word in attribution.words)
-    several = len(attribution.texts) > 1
-    heads = [
-        Element("th", "word", scope="col"),
-        *([Element("th", "in", scope="col")] if several else []),
-        Element("th", "score", class_="number", scope="col"),
-        *([Element("th", "± standard error", class_="number", scope="col")] if errors else []),
-    ]
+    heads, rows = _words(attribution)
+    classes = ["number" if head in NUMBERS else None for head in heads]
+    shown = Element("tr", *(Element("th", head, class_=kind, scope="col") for head, kind in zip(heads, classes, strict=True)))
+    lines = []
+    for _, cells in rows:
+        lines += [Element("tr", *(Element("td", cell, class_=kind) for cell, kind in zip(cells, classes, strict=True))), "\n"]
+    summary = Element("summary", f"{len(rows)} word{'s' * (len(rows) != 1)}, the strongest first")
+    table = Element("table", Element("thead", shown), "\n", Element("tbody", "\n", *lines))
+    return Element("details", summary, "\n", table)
+
+
+def _words(attribution):
+    """The headings of the table of words, and its rows, the strongest first: pairs of a word and its cells."""
+    several, errors = len(attribution.texts) > 1, any(word.error is not None for word in attribution.words)
     rows = []
     for word in sorted(attribution.words, key=lambda word: -abs(word.score)):
-        cells = [Element("td", printable(word.word))]
-        cells += [Element("td", name_of_text(word.text, len(attribution.texts)))] if several else []
-        cells.append(Element("td", _signed(word.score), class_="number"))
-        cells += [Element("td", "" if word.error is None else f"{word.error:.4f}", class_="number")] if errors else []
-        rows += [Element("tr", *cells), "\n"]
-    count = len(attribution.words)
-    summary = Element("summary", f"{count} word{'s' * (count != 1)}, the strongest first")
-    table = Element("table", Element("thead", Element("tr", *heads)), "\n", Element("tbody", "\n", *rows))
-    return Element("details", summary, "\n", table)
+        text = [name_of_text(word.text, len(attribution.texts))] if several else []
+        error = ["" if word.error is None else f"{word.error:.4f}"] if errors else []
+        rows.append((word, [printable(word.word), *text, _signed(word.score), *error]))
+    return ["word", *(["in"] if several else []), "score", *(["± standard error"] if errors else [])], rows
 
 
 def _class(level):
@@ -201,22 +205,15 @@ def style_of(level: int) -> str | None:
     return f"{BLACK if luminance > 140 else WHITE} on rgb({','.join(map(str, ground))})"
 
 
-def _strongest(attribution: Attribution, top: int, bar: int) -> Table:
+def _strongest(attribution, top, bar):
+    """The strongest words as a table, with a bar for each."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    errors = any(word.error is not None for word in attribution.words)
-    several = len(attribution.texts) > 1
-    table.add_column("word", no_wrap=True)
-    if several:
-        table.add_column("in", no_wrap=True)
-    table.add_column("score", justify="right", no_wrap=True)
-    if errors:
-        table.add_column("±", justify="right", no_wrap=True)
+    heads, rows = _words(attribution)
+    for head in heads:
+        table.add_column(head.partition(" ")[0], justify="right" if head in NUMBERS else "left", no_wrap=True)
     table.add_column("")
     strongest = max(abs(word.score) for word in attribution.words) or 1.0
-    for word in sorted(attribution.words, key=lambda word: -abs(word.score))[:top]:
-        length = round(bar * abs(word.score) / strongest)
+    for word, cells in rows[:top]:
         colour = f"rgb({','.join(map(str, FOR if word.score > 0 else AGAINST))})"
-        cells = [Text(printable(word.word)), *([Text(name_of_text(word.text, len(attribution.texts)))] if several else [])]
-        cells += [Text(f"{word.score:+.4f}".replace("-", "−")), *([Text(f"{word.error:.4f}")] if errors else [])]
-        table.add_row(*cells, Text("█" * length, colour))
+        table.add_row(*map(Text, cells), Text("█" * round(bar * abs(word.score) / strongest), colour))
     return table

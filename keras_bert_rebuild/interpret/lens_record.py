@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from keras_bert_rebuild.explain.html_page import page_of_files
-from keras_bert_rebuild.explain.record import NUMBER, Record, make_table
+from keras_bert_rebuild.explain.record import NUMBER, Record, make_table, spread
 from keras_bert_rebuild.files.markup import Verbatim
 from keras_bert_rebuild.files.printable import printable
 
@@ -134,18 +134,6 @@ CELL, FIRST = 11, 14
 DETAILED = 4
 
 
-def spread(count, maximum):
-    """At most `maximum` numbers from 0 to `count` - 1, evenly spread, including the first and the last.
-
-    Example:
-
-    >>> spread(13, 5), spread(3, 5)
-    ([0, 3, 6, 9, 12], [0, 1, 2])
-    """
-    chosen = min(count, maximum)
-    return [round(i * (count - 1) / max(chosen - 1, 1)) for i in range(chosen)]
-
-
 def _overview(lens, depths):
     names = ("text", *(lens.depths[depth] for depth in depths))
     table = make_table(*((Text(name), {"no_wrap": True}) for name in names))
@@ -226,8 +214,9 @@ def lens_page(lens: LogitLens, *, name: str = "") -> str:
     text = " ".join(word for word in lens.words if word)
     return page_of_files(
         "What would it say here",
-        ["interpret/page.css", "interpret/lens.css"],
+        "interpret",
+        ["page.css", "lens.css"],
         BODY,
-        scripts=["interpret/page.js", "interpret/lens.js"],
+        scripts=["page.js", "lens.js"],
         data={"name": name, "text": text, **lens.to_json()},
     )

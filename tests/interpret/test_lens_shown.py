@@ -7,8 +7,9 @@ import re
 from helpers.small_tasks import TOKENIZER, small_encoder
 from rich.console import Console
 
+from keras_bert_rebuild.explain.record import spread
 from keras_bert_rebuild.interpret.lens_of_text import logit_lens
-from keras_bert_rebuild.interpret.lens_record import lens_page, spread
+from keras_bert_rebuild.interpret.lens_record import lens_page
 
 
 def printed(lens, width=100):

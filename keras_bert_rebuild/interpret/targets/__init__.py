@@ -4,6 +4,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from keras_bert_rebuild.interpret.subject import Subject
 
 # Kind of a task, its module here and the function from task, texts, target, word and quantity to the `Subject`.
@@ -109,3 +111,15 @@ def nothing(value: Any, name: str, task: str, has: str) -> None:
     """Refuse an option that a task does not have."""
     if value is not None:
         raise ValueError(f"{name} must be left out for {task}, which has {has}; got {value!r:.80}.")
+
+
+def window_means(windows: Any, texts: int) -> np.ndarray:
+    """The weights of windows in the mean over those of each text, by their number of tokens, float32 `(texts, rows)`.
+
+    Args:
+        windows: `Windows`.
+        texts: how many texts, or choices, the rows are of.
+    """
+    sizes = np.array([len(ids) for ids in windows.ids], "float64")
+    of_text = (windows.examples == np.arange(texts)[:, None]) * sizes
+    return (of_text / of_text.sum(1, keepdims=True)).astype("float32")
