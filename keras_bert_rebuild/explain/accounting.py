@@ -85,16 +85,16 @@ class StepAccount:
     bytes: int
     """Bytes of the parameters."""
 
-    flops_formula: str
+    flops_formula: str = ""
     """Operations of one run, in letters."""
 
-    forward: int
+    forward: int = 0
     """FLOPs (additions and multiplications of matrix products) of a forward pass, all runs."""
 
-    train: int
+    train: int = 0
     """FLOPs of a training step: three times those of the forward pass, with the gradients of inputs and weights."""
 
-    kept: int
+    kept: int = 0
     """Bytes of activations that a training step saves for its backward pass, all runs."""
 
 
@@ -204,26 +204,7 @@ def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None
                 kept=kept * runs,
             )
         )
-    accounts += [_other(name, count, total, weight_bytes) for name, count in others]
+    for name, count in others:
+        numbers = {"each": count, "blocks": 1, "runs": 1, "params": count, "share": count / total, "bytes": count * weight_bytes}
+        accounts.append(StepAccount(article=None, part="Other layers", name=name, layer=name, formula="", numbers="", **numbers))
     return tuple(accounts), letters
-
-
-def _other(name, count, total, weight_bytes):
-    return StepAccount(
-        article=None,
-        part="Other layers",
-        name=name,
-        layer=name,
-        formula="",
-        numbers="",
-        each=count,
-        blocks=1,
-        runs=1,
-        params=count,
-        share=count / total,
-        bytes=count * weight_bytes,
-        flops_formula="",
-        forward=0,
-        train=0,
-        kept=0,
-    )

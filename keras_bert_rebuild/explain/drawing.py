@@ -164,7 +164,7 @@ class Diagram:
         size = {"viewBox": "0 0 8 8", "refX": 7, "refY": 4, "markerWidth": 7, "markerHeight": 7}
         arrow = Element("defs", Element("marker", head, id="arrow", **size, orient="auto"))
         paper = Element("rect", width="100%", height="100%", fill=PAPER[0])
-        shapes = (shape for part in self.parts for shape in _WRITERS[type(part)](part))
+        shapes = (shape for part in self.parts for shape in _shapes(part))
         return svg_picture(self.width, self.height, self.label, arrow, paper, *shapes, font_family=FONT)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -197,33 +197,30 @@ class Diagram:
         return self.to_svg()
 
 
-def _box(box):
-    fill, edge = BOXES[box.kind]
-    size = {"x": f"{box.x:g}", "y": f"{box.y:g}", "width": f"{box.width:g}", "height": f"{box.height:g}"}
-    yield Element("rect", **size, rx=7, fill=fill, stroke=edge)
-    middle = box.y + box.height / 2 + (-3 if box.detail else 5)
-    if box.title:
-        yield _text(box.centre, middle, box.title, TITLE, INK[0], "middle")
-    if box.detail:
-        yield _text(box.centre, middle + 17, box.detail, 11.5, SOFT[0], "middle")
+def _shapes(part):
+    """A part as elements of SVG."""
+    if isinstance(part, Box):
+        fill, edge = BOXES[part.kind]
+        size = {"x": f"{part.x:g}", "y": f"{part.y:g}", "width": f"{part.width:g}", "height": f"{part.height:g}"}
+        yield Element("rect", **size, rx=7, fill=fill, stroke=edge)
+    elif isinstance(part, Line):
+        points = " ".join(f"{x:g},{y:g}" for x, y in part.points)
+        style = {"fill": "none", "stroke": SOFT[0], "stroke_width": 1.2, "stroke_linejoin": "round", "marker_end": "url(#arrow)"}
+        yield Element("polyline", points=points, **style)
+    for x, y, text, size, colour, anchor in _texts(part):
+        yield Element("text", text, x=f"{x:g}", y=f"{y:g}", font_size=f"{size:g}", fill=colour, text_anchor=anchor)
 
 
-def _line(line):
-    points = " ".join(f"{x:g},{y:g}" for x, y in line.points)
-    style = {"fill": "none", "stroke": SOFT[0], "stroke_width": 1.2, "stroke_linejoin": "round", "marker_end": "url(#arrow)"}
-    yield Element("polyline", points=points, **style)
-
-
-def _words(words):
-    size, colour = (19, INK[0]) if words.large else (12, SOFT[0])
-    yield _text(words.x, words.y, words.text, size, colour, "end" if words.end else "start")
-
-
-def _text(x, y, text, size, colour, anchor):
-    return Element("text", text, x=f"{x:g}", y=f"{y:g}", font_size=f"{size:g}", fill=colour, text_anchor=anchor)
-
-
-_WRITERS = {Box: _box, Line: _line, Words: _words}
+def _texts(part):
+    """The texts of a part: `(x, y, text, size in pixels, colour, anchor)`."""
+    if isinstance(part, Words):
+        yield (part.x, part.y, part.text, *((19, INK[0]) if part.large else (12, SOFT[0])), "end" if part.end else "start")
+    elif isinstance(part, Box):
+        middle = part.y + part.height / 2 + (-3 if part.detail else 5)
+        if part.title:
+            yield part.centre, middle, part.title, TITLE, INK[0], "middle"
+        if part.detail:
+            yield part.centre, middle + 17, part.detail, 11.5, SOFT[0], "middle"
 
 
 def _figure(diagram):
@@ -236,23 +233,17 @@ def _figure(diagram):
     figure = Figure(figsize=(diagram.width / 100, diagram.height / 100), facecolor=PAPER[0])
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, diagram.width), ylim=(diagram.height, 0))
     axes.set_axis_off()
-    text = {"parse_math": False, "va": "baseline"}
+    sides = {"start": "left", "middle": "center", "end": "right"}
     for part in diagram.parts:
         if isinstance(part, Box):
             fill, edge = BOXES[part.kind]
-            style = "round,pad=0,rounding_size=7"
-            corner = (part.x, part.y)
-            axes.add_patch(
-                FancyBboxPatch(corner, part.width, part.height, boxstyle=style, facecolor=fill, edgecolor=edge, linewidth=0.8)
-            )
-            middle = part.y + part.height / 2 + (-3 if part.detail else 5)
-            axes.text(part.centre, middle, part.title, fontsize=9.5, color=INK[0], ha="center", **text)
-            axes.text(part.centre, middle + 17, part.detail, fontsize=7.8, color=SOFT[0], ha="center", **text)
+            style = {"boxstyle": "round,pad=0,rounding_size=7", "facecolor": fill, "edgecolor": edge, "linewidth": 0.8}
+            axes.add_patch(FancyBboxPatch((part.x, part.y), part.width, part.height, **style))
         elif isinstance(part, Line):
             axes.plot(*zip(*part.points, strict=True), color=SOFT[0], linewidth=0.8)
             arrow = {"arrowstyle": "->", "color": SOFT[0], "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", part.points[-1], part.points[-2], arrowprops=arrow)
-        else:
-            size, colour = (13, INK[0]) if part.large else (8.2, SOFT[0])
-            axes.text(part.x, part.y, part.text, fontsize=size, color=colour, ha="right" if part.end else "left", **text)
+        for x, y, text, size, colour, anchor in _texts(part):
+            place = {"ha": sides[anchor], "va": "baseline", "parse_math": False}
+            axes.text(x, y, text, fontsize=0.68 * size, color=colour, **place)
     return figure

@@ -17,7 +17,7 @@ ROOMS = {
     "cli": (47, 3750),
     "data": (52, 4214),
     "datasets": (3, 214),
-    "explain": (26, 2599),
+    "explain": (26, 2577),
     "export": (17, 1210),
     "families": (20, 1565),
     "files": (14, 920),
