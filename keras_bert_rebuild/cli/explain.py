@@ -84,5 +84,5 @@ def _given(path, heads):
 
 
 def _name(path):
-    """What a model is called: a released name, or the last parts of its path."""
-    return "/".join(Path(path).parts[-2:])
+    """What a model is called: a released name, the last parts of its path, or what is explained by default."""
+    return "the article's model" if path is None else "/".join(Path(path).parts[-2:])
