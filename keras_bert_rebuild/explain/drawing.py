@@ -40,7 +40,7 @@ def _colours(mode):
     )
 
 
-# The style sheet of charts. Lines, points and texts of class a and b belong together; what is of class c has no rival.
+# The style sheet of charts: classes a and b are for two curves that are compared, with their texts, and c is for all others.
 STYLE = f"""
 svg {{ font-family: {FONT}; font-size: 11px; color-scheme: light dark; }} .title {{ font-size: {TITLE}px; }}
 path {{ fill: none; stroke-width: 1.75; stroke-linejoin: round; }} path.grid {{ stroke-width: 1; }} circle {{ stroke: none; }}

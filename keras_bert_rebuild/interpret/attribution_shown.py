@@ -10,7 +10,6 @@ from rich.text import Text
 from keras_bert_rebuild.explain.html_page import page_of_files
 from keras_bert_rebuild.files.markup import Element
 from keras_bert_rebuild.files.printable import printable, printable_lines
-from keras_bert_rebuild.interpret.attribution import Attribution
 from keras_bert_rebuild.interpret.methods import METHODS
 
 # Number of tint levels, for and against.
@@ -165,12 +164,12 @@ FOR, AGAINST = (43, 111, 208), (205, 98, 12)
 WHITE, BLACK = "rgb(255,255,255)", "rgb(0,0,0)"
 
 
-def print_attribution(console: Console, attribution: Attribution, top: int = 12, bar: int = 24) -> None:
+def print_attribution(console: Console, attribution: Any, top: int = 12, bar: int = 24) -> None:
     """Print an attribution.
 
     Args:
         console: the console; without colours, as in a pipe or with NO_COLOR, the table has the same information.
-        attribution: the attribution.
+        attribution: an `Attribution`.
         top: number of words in the table, strongest first.
         bar: length of the longest bar in characters.
     """
