@@ -90,7 +90,6 @@ VERBS = (
         ("run/model", "--train", "train.tsv", "--dev", "train.tsv"),
         ("run/model", "--train", "missing.tsv", "--dev", "train.tsv"),
     ),
-    ("cka", ("run/model", "--texts", "two.txt"), ("run/model", "--texts", "missing.txt")),
     ("why", ("task", "the boat sat"), ("missing", "the boat sat")),
     (
         "attention",

@@ -153,7 +153,7 @@ def _importance(path):
 
 
 def _training(args, chosen):
-    from keras_bert_rebuild.explain.show_training import show_training
+    from keras_bert_rebuild.explain.show_attention import show_training
     from keras_bert_rebuild.recipes.pretraining.models_of_run import models_of_run, steps_of_run
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 

@@ -55,10 +55,6 @@ EXAMPLES = {
         "probe --model bert-base-uncased --train train.tsv --dev dev.tsv",
         "probe --model bert-base-uncased --train train.conll --dev dev.conll --output curve.svg",
     ),
-    "cka": (
-        "cka --model bert-base-uncased --texts sentences.txt",
-        "cka --model bert-base-uncased --other run/model --texts sentences.txt --output similarity.svg",
-    ),
     "why": (
         'why "a warm and funny film" --model run',
         'why "a warm and funny film" --model run --method integrated-gradients shapley --output why.html',

@@ -47,12 +47,9 @@ def add_arguments(parser):
 
 def run(args):
     """Print the explanation, the comparison or the names, and return the exit code."""
-    from rich.console import Console
-
-    from keras_bert_rebuild.explain import comparison_formats, explain_formats, explain_table, names_table
     from keras_bert_rebuild.explain.comparison import compare_given
     from keras_bert_rebuild.explain.explanation import explain
-    from keras_bert_rebuild.explain.weight_names import weight_names
+    from keras_bert_rebuild.explain.weight_names import WeightNames, weight_names
 
     refuse_together(args, *(("names", other) for other in ("batch_size", "max_seq_length", "max_predictions", "dtype")))
     if args.names is not None and args.other is not None:
@@ -65,20 +62,12 @@ def run(args):
         "dtype": args.dtype,
     }
     if args.other is not None:
-        show = compare_given(given, [_name(path) for path in (args.model, args.other)], **options)
-        makers = comparison_formats.as_tables, comparison_formats.as_markdown, comparison_formats.as_json
-    elif args.names is not None:
-        explanation = explain(*given[0], **options)
-        show = weight_names(explanation.config, explanation.heads, args.names)
-        makers = names_table.names_as_table, names_table.names_as_markdown, names_table.names_as_json
+        found = compare_given(given, [_name(path) for path in (args.model, args.other)], **options)
     else:
-        show = explain(*given[0], **options)
-        makers = explain_table.as_tables, explain_formats.as_markdown, explain_formats.as_json
-    console = Console()
-    if args.format == "text":
-        console.print(makers[0](show, console.width))
-    else:
-        print(makers[FORMATS.index(args.format)](show), end="")
+        found = explain(*given[0], **options)
+        if args.names is not None:
+            found = WeightNames(weight_names(found.config, found.heads, args.names))
+    found.show(args.format)
     return 0
 
 
@@ -95,5 +84,5 @@ def _given(path, heads):
 
 
 def _name(path):
-    """What a model is called: a released name, or the last parts of its path."""
-    return "/".join(Path(path).parts[-2:])
+    """What a model is called: a released name, the last parts of its path, or what is explained by default."""
+    return "the article's model" if path is None else "/".join(Path(path).parts[-2:])

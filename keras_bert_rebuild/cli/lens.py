@@ -1,6 +1,5 @@
 """`keras-bert lens`: what the MLM head says of a text after every block."""
 
-import json
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
@@ -42,10 +41,10 @@ def run(args):
     """Show what every block says and return the exit code."""
     check_format(args, "html")
     if args.output is None:
-        _print(_lens(args), args.format)
+        _lens(args).show(args.format)
         return 0
     with claimed_file(args.output, PAGE, [args.model, args.tokenizer], args.overwrite):
-        from keras_bert_rebuild.interpret.lens_page import lens_page
+        from keras_bert_rebuild.interpret.lens_record import lens_page
 
         page = lens_page(_lens(args), name=Path(args.model).resolve().name)
         write_text(args.output, page)
@@ -61,15 +60,3 @@ def _lens(args):
     begin("loading", args.model)
     tokenizer, model = load_tokenizer(args.tokenizer or args.model), from_pretrained(args.model)
     return logit_lens(model, tokenizer, args.text, args.pair, truth=args.truth, top_k=args.top_k, max_len=args.max_seq_length)
-
-
-def _print(lens, format):
-    if format == "json":
-        print(json.dumps(lens.to_json(), ensure_ascii=False))
-        return
-    from rich.console import Console
-
-    from keras_bert_rebuild.interpret.lens_table import as_tables
-
-    console = Console()
-    console.print(as_tables(lens, console.width))

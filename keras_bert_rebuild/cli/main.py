@@ -162,7 +162,6 @@ REMEDIES = {
     "attention": ("a shorter --max-seq-length", "fewer --layers", "fewer --heads"),
     "lens": ("a shorter --max-seq-length", "fewer other programs", "a machine with more memory"),
     "probe": ("a smaller --limit", "a smaller --batch-size", "a shorter --max-seq-length"),
-    "cka": ("a smaller --batch-size", "a shorter --max-seq-length", "a machine with more memory"),
     "why": ("a smaller --batch-size", "a shorter text", "a machine with more memory"),
     "export": ("a shorter --max-seq-length", "fewer lines to calibrate with", "a machine with more memory"),
     "convert": ("--dtype float16", "fewer other programs", "a machine with more memory"),

@@ -64,7 +64,6 @@ IN_FRONT = {
     "prune": ("--model",),
     "plan": ("--model",),
     "probe": ("--model",),
-    "cka": ("--model", "--other"),
     "why": ("--model",),
     "lens": ("--model",),
     "distill": ("--teacher",),

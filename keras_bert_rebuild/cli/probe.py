@@ -1,17 +1,25 @@
 """`keras-bert probe`: what every block of a model knows of some labels."""
 
-import json
 from pathlib import Path
 
-from keras_bert_rebuild.cli.block_options import add_block_options
-from keras_bert_rebuild.cli.option_kinds import existing
+from keras_bert_rebuild.cli.device_options import add_device_options
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive, whole
 from keras_bert_rebuild.cli.said import begin
-from keras_bert_rebuild.cli.shared_options import add_model, add_reading_options, check_format
+from keras_bert_rebuild.cli.shared_options import (
+    add_batch_size,
+    add_format,
+    add_max_seq_length,
+    add_model,
+    add_reading_options,
+    add_tokenizer,
+    check_format,
+)
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import DRAWING
 from keras_bert_rebuild.files.output import claimed_file
 
 KINDS = ("classification", "tagging")
+FORMATS = ("text", "json", "svg")
 
 
 def add_arguments(parser):
@@ -31,17 +39,37 @@ def add_arguments(parser):
         help="labels of texts, or tags of words (default: tagging for .conll and .conllu, otherwise classification)",
     )
     add_reading_options(parser, formats=False)
-    add_block_options(parser, 2000, "examples of each file", "the sample and of the control task")
+    parser.add_argument(
+        "--limit",
+        type=positive,
+        default=2000,
+        metavar="N",
+        help="examples of each file, a random sample (default: 2000)",
+    )
+    parser.add_argument("--pooling", choices=("mean", "cls"), default="mean", help="vector of a text (default: mean)")
+    add_max_seq_length(parser)
+    add_batch_size(parser)
+    parser.add_argument(
+        "--seed",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="random seed of the sample and of the control task (default: 0)",
+    )
+    add_format(parser, FORMATS, "svg")
+    add_tokenizer(parser)
+    add_overwrite(parser, "the picture")
+    add_device_options(parser)
 
 
 def run(args):
     """Probe, show the result and return the exit code."""
     check_format(args, "svg")
     if args.output is None:
-        _print(_probing(args), args.format)
+        _probing(args).show(args.format)
         return 0
     with claimed_file(args.output, DRAWING, [args.model, args.train, args.dev, args.tokenizer], args.overwrite):
-        from keras_bert_rebuild.interpret.block_pictures import draw_probing
+        from keras_bert_rebuild.interpret.probing import draw_probing
 
         write_text(args.output, draw_probing(_probing(args), Path(args.model).resolve().name))
     print(f"Wrote {args.output}: open it in a browser.")
@@ -69,12 +97,3 @@ def _probing(args):
     console = Console(stderr=True)
     with console.status("") as status:
         return probe(model, tokenizer, *parts, **options, progress=status.update)
-
-
-def _print(probing, format):
-    if format == "json":
-        print(json.dumps(probing.to_json(), ensure_ascii=False))
-        return
-    from rich.console import Console
-
-    Console().print(probing.to_tables())

@@ -51,7 +51,7 @@ def _prune(args, folder):
 
     from keras_bert_rebuild.cli.progress import progress_bar
     from keras_bert_rebuild.data.labelled.read_labelled import read_examples
-    from keras_bert_rebuild.interpret.pruned_task import prune_task
+    from keras_bert_rebuild.interpret.head_pruning import prune_task
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     begin("loading", args.model)

@@ -22,7 +22,6 @@ VERBS = (
     ("explain-text", "keras_bert_rebuild.cli.explain_text", "show the weighted words of a text's sparse vector"),
     ("lens", "keras_bert_rebuild.cli.lens", "show what the MLM head predicts after every block of a model"),
     ("probe", "keras_bert_rebuild.cli.probe", "measure what every block of a model encodes of some labels, with linear probes"),
-    ("cka", "keras_bert_rebuild.cli.cka", "compare the representations of a model's blocks, or of two models, by CKA"),
     ("why", "keras_bert_rebuild.cli.why", "show which words of a text a model's answer depends on"),
     ("attention", "keras_bert_rebuild.cli.attention", "show the attention between the tokens of a text, as one HTML file"),
 )

@@ -17,7 +17,7 @@ FORMATS = ("text", "json", "html")
 OF_PRETRAINING = ("fill_mask", "next_sentence")
 
 # Methods, baselines and quantities of `attribute`, written here so that the parser imports nothing.
-METHODS = ("integrated-gradients", "gradient-x-input", "rollout", "flow", "leave-one-out", "shapley")
+METHODS = ("integrated-gradients", "gradient-x-input", "rollout", "leave-one-out", "shapley")
 BASELINES = ("mask", "pad", "zero")
 
 # Characters of the longest bar.
@@ -133,7 +133,7 @@ def _options(args, method):
 
 
 def _task(args):
-    from keras_bert_rebuild.interpret.load_attributed import load_attributed
+    from keras_bert_rebuild.interpret.masked_words import load_attributed
 
     folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
     return load_attributed(folder, args.task, args.text)
@@ -141,7 +141,7 @@ def _task(args):
 
 def _as_text(found, form):
     if form == "html":
-        from keras_bert_rebuild.interpret.attribution_page import attribution_page
+        from keras_bert_rebuild.interpret.attribution_shown import attribution_page
 
         return attribution_page(found)
     values = json.dumps([one.to_json() for one in found], ensure_ascii=True, separators=(",", ":"))
@@ -154,7 +154,7 @@ def _show(found, form, top):
         return
     from rich.console import Console
 
-    from keras_bert_rebuild.interpret.terminal import print_attribution
+    from keras_bert_rebuild.interpret.attribution_shown import print_attribution
 
     console = Console()
     for number, attribution in enumerate(found):

@@ -1,10 +1,38 @@
 """Parameters, bytes and operations of a model, step by step, computed from its config without building the model."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from keras_bert_rebuild.anatomy.part import filled_in, letters_of, value
-from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.explain.steps import steps_of
+from keras_bert_rebuild.anatomy.parts import parts_of
+from keras_bert_rebuild.config import BertConfig, check_heads
+from keras_bert_rebuild.explain import explain_table
+from keras_bert_rebuild.explain.record import Record
+
+
+def steps_of(config, heads):
+    """The steps of a model, in the order of the article.
+
+    Args:
+        config: a `BertConfig`.
+        heads: names of heads, from `config.HEADS`.
+
+    Returns:
+        Triples, see `parts_of`.
+
+    Raises:
+        ValueError: a head does not exist, or a classification head has no labels.
+    """
+    check_steps(config, heads)
+    return parts_of(config.encoder(), heads)
+
+
+def check_steps(config, heads):
+    """Refuse the heads that `steps_of` refuses."""
+    check_heads(heads)
+    if not config.labels and any(head.endswith("classification") for head in heads):
+        raise ValueError("a classification head must have labels in the config; it has none.")
+
 
 # Dtype policy to the bytes of a weight and of an activation.
 DTYPES = {
@@ -57,21 +85,21 @@ class StepAccount:
     bytes: int
     """Bytes of the parameters."""
 
-    flops_formula: str
+    flops_formula: str = ""
     """Operations of one run, in letters."""
 
-    forward: int
+    forward: int = 0
     """FLOPs (additions and multiplications of matrix products) of a forward pass, all runs."""
 
-    train: int
+    train: int = 0
     """FLOPs of a training step: three times those of the forward pass, with the gradients of inputs and weights."""
 
-    kept: int
+    kept: int = 0
     """Bytes of activations that a training step saves for its backward pass, all runs."""
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Record):
     """A model step by step. Prints as a table; a notebook shows Markdown."""
 
     config: BertConfig
@@ -96,15 +124,23 @@ class Explanation:
         """The sum of a field over all steps: "params", "bytes", "forward", "train" or "kept"."""
         return sum(getattr(step, name) for step in self.steps)
 
+    def to_tables(self, width: int = 100) -> Any:
+        """Tables of letters, parameters, work and corrections, for `rich`."""
+        return explain_table.as_tables(self, width)
+
+    def to_markdown(self) -> str:
+        """The tables in Markdown."""
+        return explain_table.as_markdown(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, without rounding."""
+        return explain_table.explanation_values(self)
+
     def __str__(self) -> str:
-        from keras_bert_rebuild.explain.explain_table import as_text
+        return self.to_text()
 
-        return as_text(self)
-
-    def _repr_markdown_(self):
-        from keras_bert_rebuild.explain.explain_formats import as_markdown
-
-        return as_markdown(self)
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
 
 
 def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None, dtype="float32", others=()):
@@ -168,26 +204,7 @@ def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None
                 kept=kept * runs,
             )
         )
-    accounts += [_other(name, count, total, weight_bytes) for name, count in others]
+    for name, count in others:
+        numbers = {"each": count, "blocks": 1, "runs": 1, "params": count, "share": count / total, "bytes": count * weight_bytes}
+        accounts.append(StepAccount(article=None, part="Other layers", name=name, layer=name, formula="", numbers="", **numbers))
     return tuple(accounts), letters
-
-
-def _other(name, count, total, weight_bytes):
-    return StepAccount(
-        article=None,
-        part="Other layers",
-        name=name,
-        layer=name,
-        formula="",
-        numbers="",
-        each=count,
-        blocks=1,
-        runs=1,
-        params=count,
-        share=count / total,
-        bytes=count * weight_bytes,
-        flops_formula="",
-        forward=0,
-        train=0,
-        kept=0,
-    )

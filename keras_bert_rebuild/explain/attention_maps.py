@@ -226,7 +226,7 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
         length = encoder.host.inputs[0].shape[1]
         longest = length or encoder.max_length
         rows = rows_of_texts(tokenizer, texts, pairs, max_len, length, longest)
-        known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
+        known = rows.inputs()
         missing = [name for name in names if name not in known]
         if missing:
             raise ValueError(f"a model with {', '.join(missing)} must be called with inputs; texts do not determine them.")

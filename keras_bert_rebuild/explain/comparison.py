@@ -7,9 +7,11 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.explain import comparison_formats
 from keras_bert_rebuild.explain.accounting import Explanation
 from keras_bert_rebuild.explain.anatomy_words import CHANGED, NONE, ONLY_FIRST, ONLY_SECOND, SAME, facts_of
 from keras_bert_rebuild.explain.explanation import explain
+from keras_bert_rebuild.explain.record import Record
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class StepPair:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Record):
     """Two models, A and B, step by step, for the same batch. Prints as a table; a notebook shows Markdown."""
 
     first: Explanation
@@ -96,15 +98,23 @@ class Comparison:
         first, second = self.totals(name)
         return second / first if first else None
 
+    def to_tables(self, width: int = 100) -> Any:
+        """Tables of totals, changes in words and steps, for `rich`."""
+        return comparison_formats.as_tables(self, width)
+
+    def to_markdown(self) -> str:
+        """The tables in Markdown."""
+        return comparison_formats.as_markdown(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers and words, without rounding."""
+        return comparison_formats.comparison_values(self)
+
     def __str__(self) -> str:
-        from keras_bert_rebuild.explain.comparison_formats import as_text
+        return self.to_text()
 
-        return as_text(self)
-
-    def _repr_markdown_(self):
-        from keras_bert_rebuild.explain.comparison_formats import as_markdown
-
-        return as_markdown(self)
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
 
 
 def compare(

@@ -1,16 +1,14 @@
 """A comparison as tables for the terminal, as Markdown and as JSON."""
 
-import io
-import json
 from dataclasses import asdict
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
 from keras_bert_rebuild.explain.anatomy_words import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME
-from keras_bert_rebuild.explain.explain_formats import explanation_values
-from keras_bert_rebuild.explain.explain_table import RIGHT, batch_of, make_table, short, title_of
+from keras_bert_rebuild.explain.explain_table import batch_of, short, title_of
+from keras_bert_rebuild.explain.record import NUMBER, make_table
 
 # The numbers shown for a model or step, and their units.
 AMOUNTS = (("params", ""), ("train", "FLOP"), ("memory", "B"))
@@ -24,18 +22,6 @@ OF_AMOUNTS = (
 )
 TITLES = {"params": "parameters", "train": "operations", "memory": "memory"}
 UNCHANGED = "No changes: both have the same anatomy and the same steps."
-
-
-def as_text(comparison, width=100):
-    """The tables as plain text.
-
-    Args:
-        comparison: a `Comparison`.
-        width: of a line, in characters.
-    """
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(as_tables(comparison, width))
-    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines()) + "\n"
 
 
 def as_tables(comparison, width):
@@ -82,14 +68,14 @@ def as_markdown(comparison):
     return "\n".join([*lines, "", LEGEND]) + "\n"
 
 
-def as_json(comparison):
-    """The numbers and words of a comparison as JSON, without rounding."""
+def comparison_values(comparison):
+    """The numbers and words of a comparison as a dictionary for JSON, without rounding."""
     names = ("params", "bytes", "forward", "train", "kept", "memory")
     sides = [
-        {"name": name, **explanation_values(explanation)}
+        {"name": name, **explanation.to_json()}
         for name, explanation in zip(comparison.names, (comparison.first, comparison.second), strict=True)
     ]
-    values = {
+    return {
         "A": sides[0],
         "B": sides[1],
         "totals": {name: comparison.totals(name) for name in names},
@@ -106,7 +92,6 @@ def as_json(comparison):
             for step in comparison.steps
         ],
     }
-    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 def _differs(comparison):
@@ -134,7 +119,7 @@ def _row(amounts, unit):
 
 
 def _totals(comparison):
-    table = make_table(("", {}), ("A", RIGHT), ("B", RIGHT), ("B : A", RIGHT))
+    table = make_table(("", {}), ("A", NUMBER), ("B", NUMBER), ("B : A", NUMBER))
     for name, unit in AMOUNTS:
         table.add_row(Text(TITLES[name]), *_row(comparison.totals(name), unit))
     return table
@@ -142,7 +127,7 @@ def _totals(comparison):
 
 def _steps(comparison, name, unit):
     """One amount of every step that has it in A or B."""
-    table = make_table(("", {}), ("", RIGHT), (TITLES[name], {"min_width": 22}), ("A", RIGHT), ("B", RIGHT), ("B : A", RIGHT))
+    table = make_table(("", {}), ("", NUMBER), (TITLES[name], {"min_width": 22}), ("A", NUMBER), ("B", NUMBER), ("B : A", NUMBER))
     for step in comparison.steps:
         if any(step.amounts(name)) or (name == "params" and step.status != SAME):
             sign, colour = SIGNS[step.status]

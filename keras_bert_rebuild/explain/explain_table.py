@@ -1,15 +1,15 @@
 """An explanation as tables for the terminal."""
 
-import io
 import itertools
+from dataclasses import asdict
 
-from rich import box
-from rich.console import Console, Group
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from keras_bert_rebuild.anatomy.part import BLOCK, LETTERS
+from keras_bert_rebuild.explain.record import NUMBER, make_table
 
 # Minimum widths for a bar next to every share, and for letters in two columns.
 WIDE, WIDEST = 96, 116
@@ -18,26 +18,12 @@ BAR = 16
 # Total width of the other columns in the table of parameters.
 OTHER_COLUMNS = 32
 
-RIGHT = {"justify": "right", "no_wrap": True}
-
 OF_WORK = (
     "forward, training: FLOPs of matrix products. activations: saved by a training step for its backward pass, without fused "
     "attention or rematerialisation."
 )
 
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-def as_text(explanation, width=100):
-    """The tables as plain text.
-
-    Args:
-        explanation: an `Explanation`.
-        width: of a line, in characters.
-    """
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(as_tables(explanation, width))
-    return console.file.getvalue().rstrip() + "\n"
 
 
 def as_tables(explanation, width):
@@ -128,17 +114,9 @@ def _letters(explanation, width):
     return grid
 
 
-def make_table(*columns):
-    """An empty table with columns, given as pairs of a heading and options for `add_column`."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
-    for name, options in columns:
-        table.add_column(name, **options)
-    return table
-
-
 def _parameters(explanation, width):
     wide = width >= WIDE
-    table = make_table(("", RIGHT), ("step", {"ratio": 1, "overflow": "fold"}), ("parameters", RIGHT), ("share", RIGHT))
+    table = make_table(("", NUMBER), ("step", {"ratio": 1, "overflow": "fold"}), ("parameters", NUMBER), ("share", NUMBER))
     if wide:
         table.add_column("", no_wrap=True, min_width=BAR)
     table.expand = True
@@ -180,8 +158,8 @@ def _step(step, room):
 
 
 def _work(explanation):
-    columns = (("weights", RIGHT), ("forward", RIGHT), ("training", RIGHT), ("activations", RIGHT))
-    table = make_table(("", RIGHT), ("step", {}), *columns)
+    columns = (("weights", NUMBER), ("forward", NUMBER), ("training", NUMBER), ("activations", NUMBER))
+    table = make_table(("", NUMBER), ("step", {}), *columns)
     for _, steps in parts_of(explanation):
         for step in steps:
             table.add_row(_number(step), Text(step.name), *amounts_of(step))
@@ -202,3 +180,49 @@ def _corrections(explanation):
         yield Text("\nCorrections of articles and differences from them", style="bold yellow")
     for sentence in explanation.corrections:
         yield Padding(Text(sentence), (0, 0, 0, 2))
+
+
+def as_markdown(explanation):
+    """The tables of an explanation in Markdown."""
+    lines = [f"**{title_of(explanation)}**", "", "| letter | value | meaning |", "|:--|--:|:--|"]
+    lines += [f"| {letter} | {number:,} | {meaning} |" for letter, number, meaning in letters_in_use(explanation)]
+    lines += ["", "| | step | formula | numbers | parameters | share |", "|--:|:--|:--|:--|--:|--:|"]
+    for heading, steps in parts_of(explanation):
+        total = sum(step.params for step in steps)
+        lines.append(f"| | **{heading}** | | | **{total:,}** | **{percent(total / explanation.total('params'))}** |")
+        for step in steps:
+            numbers = step.numbers if step.params else ""
+            if step.blocks > 1:
+                numbers += f" = {step.each:,} in each of {step.blocks:,}"
+            share = percent(step.share) if step.params else ""
+            lines.append(f"| {step.article or ''} | {step.name} | {step.formula} | {numbers} | {step.params:,} | {share} |")
+    lines += [f"| | **all** | | | **{explanation.total('params'):,}** | **100 %** |", "", f"**{batch_of(explanation)}**", ""]
+    lines += ["| | step | operations | weights | forward | training | activations |", "|--:|:--|:--|--:|--:|--:|--:|"]
+    for step in explanation.steps:
+        operations = "" if not step.forward else f"{step.runs:,} · ({step.flops_formula})" if step.runs > 1 else step.flops_formula
+        lines.append(f"| {step.article or ''} | {step.name} | {operations} | {' | '.join(amounts_of(step))} |")
+    totals = " | ".join(f"**{amount}**" if amount else "" for amount in amounts_of(explanation))
+    lines += [f"| | **all** | | {totals} |", "", OF_WORK]
+    if explanation.corrections:
+        lines += [
+            "",
+            "Corrections of articles and differences from them:",
+            "",
+            *(f"- {sentence}" for sentence in explanation.corrections),
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def explanation_values(explanation):
+    """The numbers of an explanation as a dictionary for JSON."""
+    totals = {name: explanation.total(name) for name in ("params", "bytes", "forward", "train", "kept")}
+    config = {name: getattr(value, "__name__", value) for name, value in asdict(explanation.config).items()}  # functions by name
+    return {
+        "config": config,
+        "heads": list(explanation.heads),
+        "dtype": explanation.dtype,
+        "letters": explanation.letters,
+        "totals": totals,
+        "steps": [asdict(step) for step in explanation.steps],
+        "corrections": list(explanation.corrections),
+    }

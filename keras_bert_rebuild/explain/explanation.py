@@ -6,9 +6,8 @@ import keras
 
 from keras_bert_rebuild.anatomy.part import HEAD
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.explain.accounting import DTYPES, Explanation, account
+from keras_bert_rebuild.explain.accounting import DTYPES, Explanation, account, steps_of
 from keras_bert_rebuild.explain.corrections import corrections_of
-from keras_bert_rebuild.explain.steps import steps_of
 from keras_bert_rebuild.models.find_encoder import find_encoder, models_in
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_of_layers import config_of_layers

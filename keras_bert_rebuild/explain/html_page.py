@@ -1,12 +1,38 @@
-"""An HTML page that a notebook shows and `save` writes."""
+"""Pages of one HTML file: put together from the files of this package, shown in a notebook, and saved."""
 
 import os
+from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
-from keras_bert_rebuild.files.markup import Element, Verbatim
+from keras_bert_rebuild.files.markup import Element, Verbatim, html_page
 from keras_bert_rebuild.files.output import check_file
+
+
+def page_of_files(
+    title: str, folder: str, styles: Sequence[str], *content: Any, scripts: Sequence[str] = (), data: Any = None
+) -> str:
+    """The text of an HTML file that needs no network. Colours, fonts and the dark mode are those of `explain/page/base.css`.
+
+    Args:
+        title: the title of the window.
+        folder: the folder of the package whose folder `page` has the files.
+        styles: its style sheets, after that one.
+        *content: see `markup.Element`.
+        scripts: its scripts, parts of one function in this order.
+        data: the values that the scripts find in the element `data`, as JSON.
+    """
+    style = "\n" + "\n".join([file_of_page("explain", "base.css"), *(file_of_page(folder, name) for name in styles)])
+    script = "\n(() => {\n'use strict';\n" + "\n".join(file_of_page(folder, name) for name in scripts) + "})();\n"
+    return html_page(title, style, *content, script=script if scripts else "", data=data)
+
+
+def file_of_page(folder: str, name: str) -> str:
+    """The text of a file that pages are made of."""
+    return (resources.files(f"keras_bert_rebuild.{folder}") / "page" / name).read_text(encoding="utf-8")
 
 
 class HtmlPage:

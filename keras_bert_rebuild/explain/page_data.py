@@ -9,9 +9,8 @@ import numpy as np
 from keras_bert_rebuild.explain.attention_maps import AttentionMaps
 from keras_bert_rebuild.explain.attention_patterns import PATTERNS, attention_patterns
 from keras_bert_rebuild.explain.embedding_anatomy import EmbeddingAnatomy
-from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack
+from keras_bert_rebuild.explain.page_arrays import PAGE_BYTES, PRECISIONS, REST, pack, precision_that_fits, too_large
 from keras_bert_rebuild.explain.page_panels import Panels, attribution_data, importance_data, lens_data
-from keras_bert_rebuild.explain.page_sizes import PAGE_BYTES, REST, precision_that_fits, too_large
 
 # Names of the attention terms on the page (He et al., 2021, section 3.1).
 TERM_WORDS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_rebuild.explain.packed_arrays import pack
+from keras_bert_rebuild.explain.page_arrays import pack
 
 
 @dataclass(frozen=True)

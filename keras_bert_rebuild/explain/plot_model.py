@@ -11,7 +11,7 @@ from keras_bert_rebuild.anatomy.block_parts import block_parts
 from keras_bert_rebuild.anatomy.heads import POOLER
 from keras_bert_rebuild.anatomy.part import ATTENTION, BLOCK, CONVOLUTION, EMBEDDING, HEAD, filled_in, formula_of, value
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.explain.diagram import Box, Diagram, Line, Words
+from keras_bert_rebuild.explain.drawing import Box, Diagram, Line, Words
 from keras_bert_rebuild.explain.explanation import explain
 from keras_bert_rebuild.models.encoder_blocks import HALVES, BlockLayers, Half, run_block
 

@@ -1,4 +1,4 @@
-"""Show the attention of a model on a page for a browser or notebook."""
+"""Show the attention of a model, of two, or of the checkpoints of a run, on a page of one HTML file."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -8,13 +8,72 @@ import keras
 
 from keras_bert_rebuild.explain.aligned_maps import aligned_maps, same_tokens
 from keras_bert_rebuild.explain.attention_maps import attention_maps
-from keras_bert_rebuild.explain.attention_page import page_of
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
-from keras_bert_rebuild.explain.html_page import HtmlPage
-from keras_bert_rebuild.explain.page_data import PageContents, PageSource
+from keras_bert_rebuild.explain.html_page import HtmlPage, file_of_page, page_of_files
+from keras_bert_rebuild.explain.page_arrays import heads_that_fit
+from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 from keras_bert_rebuild.explain.page_panels import LensRows, Panels, TokenScores
-from keras_bert_rebuild.explain.page_sizes import heads_that_fit
+from keras_bert_rebuild.files.markup import Verbatim
 from keras_bert_rebuild.models.find_encoder import find_encoder
+
+# The parts of the style sheet and of the script, in order.
+STYLES = ("page.css", "views.css", "panels.css")
+SCRIPTS = (
+    "arrays.js",
+    "tokens.js",
+    "colours.js",
+    "divergence.js",
+    "state.js",
+    "elements.js",
+    "controls.js",
+    "sources.js",
+    "map_picture.js",
+    "head_lines.js",
+    "head_stage.js",
+    "head_list.js",
+    "head_view.js",
+    "head_grid.js",
+    "model_view.js",
+    "neuron_view.js",
+    "neuron_steps.js",
+    "embeddings_view.js",
+    "curves.js",
+    "training_view.js",
+    "why_view.js",
+    "lens_view.js",
+    "start.js",
+)
+
+
+def attention_page(maps, anatomy=None, *, name="", others=(), **more):
+    """The HTML page of one text or pair.
+
+    Args:
+        maps: `AttentionMaps` of one text with tokens, see `of_text`; with queries and keys the page has a neuron view.
+        anatomy: `EmbeddingAnatomy` of the same text, or None for a page without embeddings.
+        name: name of the model.
+        others: a `PageSource` of the same text to compare with.
+        **more: the other fields of `PageContents`, such as `layer_count`.
+
+    Returns:
+        The text of an HTML file.
+
+    Raises:
+        ValueError: there are several texts or no tokens, a value is not finite, or the anatomy is of another text.
+    """
+    return page_of(PageContents([PageSource(maps, anatomy, name), *others], **more))
+
+
+def page_of(contents):
+    """The HTML page of `PageContents`; returns and raises like `attention_page`."""
+    return page_of_files(
+        "Attention",
+        "explain",
+        STYLES,
+        Verbatim(file_of_page("explain", "body.html").rstrip("\n")),
+        scripts=SCRIPTS,
+        data=page_data(contents),
+    )
 
 
 class AttentionPage(HtmlPage):
@@ -127,3 +186,56 @@ def maps_of_text(model, tokenizer, texts, layers, heads, max_len=None, vectors=F
         model, texts=[text], pairs=pairs, tokenizer=tokenizer, layers=layers, heads=heads, vectors=vectors, max_len=max_len
     )
     return found.of_text(0)
+
+
+def show_training(
+    checkpoints: Iterable[tuple[int, keras.Model]],
+    tokenizer: Any,
+    text: str,
+    pair: str | None = None,
+    *,
+    layers: Iterable[int] | None = None,
+    heads: Iterable[int] | None = None,
+    max_len: int | None = None,
+    name: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> AttentionPage:
+    """Attention of a text at every checkpoint of a run, as one self-contained HTML page.
+
+    The page has a slider over the steps and, for every head, the pattern scores by step as a curve; any step can be pinned and
+    compared with the others. Maps are stored at the highest precision that fits: with a maximum error of 1/131070, or as square
+    roots with 256 or 32 levels.
+
+    Args:
+        checkpoints: pairs of a step and the model at that step, in ascending order. The model may be the same object with other
+            weights each time, since each pair is processed before the next is requested.
+        tokenizer: the tokenizer of the model.
+        text, pair: a text, and a second one or None.
+        layers, heads: indices from 0; None for all.
+        max_len: truncate the text to this many tokens; None to refuse a text that is too long.
+        name: name of the model; None for the model's own name.
+        path: also write the page to this file.
+
+    Returns:
+        An `AttentionPage`.
+
+    Raises:
+        ValueError: there is no checkpoint, steps are not ascending, the text is not a string or is too long, or the maps of all
+            checkpoints do not fit into a page of 10 MB.
+        OSError: the file cannot be written.
+    """
+    layers, heads = (None if chosen is None else tuple(chosen) for chosen in (layers, heads))
+    sources: list[PageSource] = []
+    steps: list[int] = []
+    blocks = head_count = None
+    for step, model in checkpoints:
+        steps.append(int(step))
+        blocks, head_count, _, _ = attention_sizes(model)
+        maps = maps_of_text(model, tokenizer, (text, pair), layers, heads, max_len)
+        sources.append(PageSource(maps, None, model.name if name is None else name, int(step)))
+    if not steps or steps != sorted(set(steps)):
+        raise ValueError(f"checkpoints must be one or more pairs of a step and a model, with ascending steps; got steps {steps}.")
+    page = AttentionPage(page_of(PageContents(sources, (text, pair), blocks, head_count)))
+    if path is not None:
+        page.save(path)
+    return page

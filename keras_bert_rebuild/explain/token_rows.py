@@ -37,8 +37,12 @@ class TokenRows:
     offsets: np.ndarray | None = None
     """Offsets of these characters in their own text, `(batch, length, 2)`; zeros at special tokens and padding."""
 
+    def inputs(self) -> dict[str, np.ndarray]:
+        """The inputs of a model that texts determine, by name."""
+        return {"Input-Token": self.ids, "Input-Segment": self.segments, "Input-Mask": self.mask.astype("int32")}
 
-def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longest=None):
+
+def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longest=None, **options):
     """Encode texts or pairs of texts.
 
     Args:
@@ -48,6 +52,7 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
         max_len: truncate rows to this many tokens, special ones included; None to truncate nothing.
         length: length of the rows; None for that of the longest.
         longest: maximum number of tokens of the model; None for no limit.
+        **options: of `encode_batch`, for the tokenizers that have it, such as `truncation`.
 
     Returns:
         `TokenRows`.
@@ -71,7 +76,7 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
             )
         return max(length or 0, *lengths)
 
-    return make(tokenizer, list(texts), None if pairs is None else list(pairs), max_len, width)
+    return make(tokenizer, list(texts), None if pairs is None else list(pairs), max_len, width, **options)
 
 
 def rows_of_ids(ids, segments, mask, tokenizer=None):
@@ -110,8 +115,8 @@ def vocabulary_of(tokenizer):
     return tokenizer.vocabulary if isinstance(tokenizer, BatchTokenizer) else tokenizer._token_dict
 
 
-def _of_batch_tokenizer(tokenizer, texts, pairs, max_len, width):
-    encoding = tokenizer.encode_batch(texts, pairs, max_len=max_len, return_offsets=True)
+def _of_batch_tokenizer(tokenizer, texts, pairs, max_len, width, **options):
+    encoding = tokenizer.encode_batch(texts, pairs, max_len=max_len, return_offsets=True, **options)
     length = width(encoding.ids)
     ids, segments, mask = _arrays(encoding.ids, encoding.segments, length, tokenizer.pad_id)
     words = padded(encoding.word_ids, length, -1)

@@ -2,14 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
+from rich.console import Group
+from rich.text import Text
 
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.checkpoints.table import NameTable, layout_of, slice_of
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.explain.steps import check_steps
+from keras_bert_rebuild.explain.accounting import check_steps
+from keras_bert_rebuild.explain.record import Record, make_table
 from keras_bert_rebuild.families import bert, table_of
 
 FORMATS = ("huggingface", "google")
@@ -160,3 +164,59 @@ def _weight_name(row, weights, shapes, name, num_heads, present):
     to_theirs = layout_of(row.layout).to_theirs
     theirs = joined if to_theirs is None else to_theirs(np.broadcast_to(np.float32(0), joined)).shape  # takes no memory
     return WeightName(row.path, shape, name, theirs, parameters, axis, num_heads, present, part)
+
+
+# Minimum width for both names side by side, not one below the other.
+WIDE = 184
+
+
+@dataclass(frozen=True)
+class WeightNames(Record):
+    """The weights of a model under both names, as a table."""
+
+    rows: Sequence[WeightName]
+    """See `weight_names`."""
+
+    def to_tables(self, width: int = 100) -> Any:
+        """The table for `rich`, with both names below each other in a narrow terminal."""
+        if width >= WIDE:
+            table = make_table(*((name, {"overflow": "fold"}) for name in ("ours", "shape", "theirs", "shape", "heads")))
+            for row in self.rows:
+                theirs = Text(row.name, style="cyan"), _shape(row.their_shape), Text(row.heads, style="dim")
+                table.add_row(row.path, _shape(row.shape), *theirs)
+        else:
+            table = make_table(("ours, and below it theirs", {"overflow": "fold"}), ("shape", {"no_wrap": True}))
+            for row in self.rows:
+                text = Text.assemble(row.path, "\n", (row.name, "cyan"))
+                if row.heads:
+                    text.append(f"\n{row.heads}", style="dim")
+                table.add_row(text, f"{_shape(row.shape)}\n{_shape(row.their_shape)}")
+                table.add_section()
+        return Group(Text(self.summary(), style="bold"), Text(), table)
+
+    def to_markdown(self) -> str:
+        """The table in Markdown."""
+        lines = [self.summary(), "", "| ours | shape | theirs | shape | heads |", "|:--|:--|:--|:--|:--|"]
+        for row in self.rows:
+            lines.append(f"| {row.path} | {_shape(row.shape)} | {row.name} | {_shape(row.their_shape)} | {row.heads} |")
+        return "\n".join(lines) + "\n"
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries; `part` is left out where it is None, always in formats without fused weights."""
+        values = [{**asdict(row), "heads": row.heads} for row in self.rows]
+        return [{name: value for name, value in row.items() if name != "part" or value is not None} for row in values]
+
+    def summary(self) -> str:
+        """The number of weights, and a note that one kernel holds all heads."""
+        count = sum(row.parameters > 0 for row in self.rows)
+        text = f"{count:,} weights, {sum(row.parameters for row in self.rows):,} parameters."
+        split = [row for row in self.rows if row.head_axis is not None and row.path.endswith("query/kernel")]
+        if split:
+            heads = f"all {split[0].num_heads} heads" if split[0].num_heads > 1 else "the one head"
+            text += f" A layer has one query, one key and one value kernel for {heads}: {split[0].heads}."
+        seconds = len(self.rows) - count
+        return text + (f" {seconds} more names, at the end, are aliases of tied weights." if seconds else "")
+
+
+def _shape(shape):
+    return "(" + ", ".join(f"{size:,}" for size in shape) + ("," if len(shape) == 1 else "") + ")"

@@ -9,7 +9,7 @@ from keras_bert_rebuild.interpret.attribution import AttributedToken, Attributed
 from keras_bert_rebuild.interpret.method import Method
 from keras_bert_rebuild.interpret.methods import method_of
 from keras_bert_rebuild.interpret.subject import SubjectFunction
-from keras_bert_rebuild.interpret.targets.table import subject_of
+from keras_bert_rebuild.interpret.targets import subject_of
 from keras_bert_rebuild.tasks.given_examples import example_list
 
 
@@ -37,7 +37,7 @@ def attribute(
         task: a task, such as from `load_task`; a `NextSentence`; or a `MaskedWords`, for the words of `fill_mask`.
         texts: a list of texts; for tasks with two texts, of queries, questions or prompts.
         pairs: the second text of each; for `MultipleChoice` a list of choices for each.
-        method: "integrated_gradients", "gradient_x_input", "rollout", "flow", "leave_one_out" or "shapley", or a `Method`.
+        method: "integrated_gradients", "gradient_x_input", "rollout", "leave_one_out" or "shapley", or a `Method`.
         target: a label, a tag, a choice or its index, a part of the text as an answer, or a word of the vocabulary; None for the
             prediction of the task. Similarities, scores and regressions have a single output and no target.
         at: for a `TokenClassifier` the word whose tag is attributed, as spelled in the text or as an index from 0, None for the

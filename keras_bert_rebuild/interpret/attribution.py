@@ -127,7 +127,7 @@ class Attribution:
         return self._page()._repr_html_()
 
     def _page(self) -> HtmlPage:
-        from keras_bert_rebuild.interpret.attribution_page import attribution_page
+        from keras_bert_rebuild.interpret.attribution_shown import attribution_page
 
         return HtmlPage(attribution_page([self]), 420, "Which words carried the answer", scripts=False)
 

@@ -10,8 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.interpret.recording import Recording
-from keras_bert_rebuild.interpret.seams import changed, encoder_of
-from keras_bert_rebuild.interpret.sites import Block, Found, Site, found_in
+from keras_bert_rebuild.interpret.sites import Block, Found, Site, changed, encoder_of, found_in
 from keras_bert_rebuild.layers.masks import has_sequences, positions_in_sequences
 
 

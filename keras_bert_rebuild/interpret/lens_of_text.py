@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import TRANSFORM
-from keras_bert_rebuild.data.batches import padded
+from keras_bert_rebuild.explain.token_rows import rows_of_texts
 from keras_bert_rebuild.interpret.lens_record import LogitLens
 from keras_bert_rebuild.models.encoder import FINAL_NORM
 from keras_bert_rebuild.models.find_encoder import find_encoder
@@ -64,20 +64,20 @@ def logit_lens(
     for name, given in (("text", text), ("pair", pair or ""), ("truth", truth or "")):
         if not isinstance(given, str):
             raise ValueError(f"{name} must be a string; got {given!r:.80}.")
-    encoding = _encoding(tokenizer, text, pair, max_len)
-    ids, length = encoding.ids[0], len(encoding.ids[0])
     fixed = encoder.host.inputs[0].shape[1]
-    longest = fixed or encoder.max_length
+    rows = _rows(tokenizer, text, pair, max_len, fixed)
+    length = int(rows.mask.sum())
+    ids, longest = rows.ids[0, :length], fixed or encoder.max_length
     if longest is not None and length > longest:
         raise ValueError(f"a text must have at most {longest} tokens, as the model allows; got {length}: pass max_len to cut it.")
-    known = _true_ids(tokenizer, ids, None if truth is None else _encoding(tokenizer, truth, pair, max_len).ids[0])
-    states, head = _states_and_head(encoder, tokenizer, encoding, fixed or length)
+    known = _true_ids(tokenizer, ids, None if truth is None else _rows(tokenizer, truth, pair, max_len).ids[0])
+    states, head = _states_and_head(encoder, rows)
     top_k = min(top_k, encoder.layers["Embedding-Token"].input_dim)
     found = _read_blocks(states, head, length, known, top_k)
     masked = ids == tokenizer.mask_id
     return LogitLens(
-        tokens=_names(tokenizer, ids),
-        words=_words(text, pair, encoding, tokenizer),
+        tokens=rows.tokens[0][:length],
+        words=rows.surfaces[0][:length],
         masked=tuple(masked.tolist()),
         depths=("embedding", *(f"block {i + 1}" for i in range(len(states) - 1))),
         top_tokens=tuple(tuple(_names(tokenizer, of_position) for of_position in of_depth) for of_depth in found["top_ids"]),
@@ -87,10 +87,10 @@ def logit_lens(
     )
 
 
-def _encoding(tokenizer, text, pair, max_len):
+def _rows(tokenizer, text, pair, max_len, width=None):
+    options = {} if pair is None or max_len is None else {"truncation": "halves"}
     pairs = None if pair is None else [pair]
-    truncation = {} if pair is None or max_len is None else {"truncation": "halves"}
-    return tokenizer.encode_batch([text], pairs, max_len=max_len, return_offsets=True, special_tokens_in_text=True, **truncation)
+    return rows_of_texts(tokenizer, [text], pairs, max_len, width, special_tokens_in_text=True, **options)
 
 
 def _true_ids(tokenizer, ids, true):
@@ -106,14 +106,9 @@ def _true_ids(tokenizer, ids, true):
     return np.where(true == tokenizer.mask_id, -1, true)
 
 
-def _states_and_head(encoder, tokenizer, encoding, width):
+def _states_and_head(encoder, rows):
     """The vectors after the embedding and after every block, and a function from the vectors of a block to logits."""
-    ids, segments = padded(encoding.ids, width, tokenizer.pad_id), padded(encoding.segments, width)
-    given = {
-        "Input-Token": ids,
-        "Input-Segment": segments,
-        "Input-Mask": (np.arange(width) < len(encoding.ids[0]))[None].astype("int32"),
-    }
+    given = rows.inputs()
     names = [tensor.name for tensor in encoder.embedding.inputs]
     missing = [name for name in names if name not in given]
     if missing:
@@ -179,11 +174,3 @@ def _log_softmax(logits):
 
 def _names(tokenizer, ids):
     return tuple(tokenizer.tokens.get(int(i), "?") for i in ids)
-
-
-def _words(text, pair, encoding, tokenizer):
-    """The characters of the text that every token covers; "" for special tokens that are not in the text."""
-    words, offsets = encoding.word_ids[0], encoding.offsets[0].tolist()
-    second = np.cumsum((encoding.ids[0] == tokenizer.sep_id) & (words < 0)) > 0
-    sides = [(text, pair or "")[int(side)] for side in second]
-    return tuple(side[begin:end] if word >= 0 else "" for side, (begin, end), word in zip(sides, offsets, words, strict=True))

@@ -1,20 +1,28 @@
-"""The result of probing: a frozen record, a table and JSON."""
+"""The result of probing: a frozen record, its JSON, its table in a terminal and its picture."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from rich import box
+import numpy as np
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
+
+from keras_bert_rebuild.explain.drawing import STYLE, Chart
+from keras_bert_rebuild.explain.record import NUMBER, Record, make_table
+from keras_bert_rebuild.files.markup import Element, svg_picture
 
 # Length of the longest bar in characters.
 BAR = 24
 
+# The size of the chart, and its margins: left, right, top, bottom.
+WIDTH, HEIGHT, MARGINS = 640, 360, (52, 168, 56, 48)
+
 
 @dataclass(frozen=True)
-class Probing:
+class Probing(Record):
     """How well labels can be predicted from the vectors of every depth; from `probe`."""
+
+    json_indent: ClassVar[int | None] = None
 
     depths: tuple[str, ...]
     """"embedding", "block 1" and so on: the order of all tuples."""
@@ -79,13 +87,10 @@ class Probing:
             "l2": list(self.l2s),
         }
 
-    def to_tables(self) -> Group:
+    def to_tables(self, width: int = 100) -> Group:
         """Tables of the depths, for rich."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
-        table.add_column("")
-        for name in ("accuracy", "macro F1", "control", "selectivity", "l2"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("")
+        numbers = ((name, NUMBER) for name in ("accuracy", "macro F1", "control", "selectivity", "l2"))
+        table = make_table(("", {}), *numbers, ("", {}))
         for depth, name in enumerate(self.depths):
             style = "bold" if depth == self.best else ""
             row = (self.accuracies[depth], self.macro_f1s[depth], self.controls[depth], self.selectivities[depth])
@@ -99,3 +104,35 @@ class Probing:
             "",
             Text(f"{'most frequent label':<22} {self.majority:.3f}\n{alone:<22} {self.words_alone:.3f}"),
         )
+
+
+def draw_probing(probing: Probing, title: str = "") -> str:
+    """The text of an SVG file: accuracy of the task and the control task by depth, and baselines without the model."""
+    measured = (*probing.accuracies, *probing.controls, probing.majority, probing.words_alone)
+    low = min(np.floor(min(measured) * 10 + 1e-9) / 10, 0.9)
+    last = len(probing.depths) - 1
+    chart = Chart(WIDTH, HEIGHT, MARGINS, across=(0, max(last, 1)), up=(low, 1))
+    parts = [Element("text", title, class_="title", x=24, y=30)]
+    parts += chart.grid(np.arange(round(low * 10), 11) / 10, "{:.0%}".format)
+    for depth, name in enumerate(probing.depths):
+        if len(probing.depths) <= 13 or depth % 2 == 0:
+            parts.append(chart.below(depth, "0" if not depth else name.rpartition(" ")[2]))
+    parts.append(chart.below(max(last, 1) / 2, "block; 0 is the embedding", line=2))
+    labels: list[tuple[float, str, str | None]] = []
+    for value, word in ((probing.majority, "most frequent label"), (probing.words_alone, "words alone")):
+        parts.append(chart.dashed(value))
+        labels.append((chart.at(0, value)[1], word, None))
+    for values, word, kind in ((probing.accuracies, "accuracy", "a"), (probing.controls, "control task", "b")):
+        parts += chart.curve([*enumerate(values)], kind)
+        labels.append((chart.at(last, values[-1])[1], word, kind))
+    for y, word, kind in _apart(labels):
+        parts.append(Element("text", word, class_=kind, x=WIDTH - MARGINS[1] + 12, y=f"{y + 4:.1f}"))
+    return svg_picture(WIDTH, HEIGHT, title, *parts, style=STYLE)
+
+
+def _apart(labels):
+    """Positions of labels from top to bottom, at least a line of text apart."""
+    placed = []
+    for y, word, kind in sorted(labels, key=lambda label: label[:2]):
+        placed.append((max(y, placed[-1][0] + 15) if placed else y, word, kind))
+    return placed

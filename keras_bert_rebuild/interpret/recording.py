@@ -9,8 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.token_rows import rows_of_texts
-from keras_bert_rebuild.interpret.seams import changed, encoder_of
-from keras_bert_rebuild.interpret.sites import Site, found_in
+from keras_bert_rebuild.interpret.sites import Site, changed, encoder_of, found_in
 from keras_bert_rebuild.models.encoder_view import EncoderView
 
 
@@ -135,8 +134,7 @@ def _rows(subject: Any, encoder: EncoderView, inputs: Any) -> tuple[dict[str, np
     texts = inputs if pairs is None else [first for first, _ in inputs]
     length = encoder.host.inputs[0].shape[1]
     rows = rows_of_texts(tokenizer, texts, pairs, None, length, length or encoder.max_length)
-    known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
-    return {tensor.name: known[tensor.name] for tensor in encoder.embedding.inputs}, rows.tokens
+    return encoder.arrays(rows.inputs()), rows.tokens
 
 
 def _is_text(inputs: Any) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.data.labelled.tables import read_cells
 from keras_bert_rebuild.data.text_files import location
+from keras_bert_rebuild.explain.drawing import STYLE, Chart
 from keras_bert_rebuild.files.durable import naming_full_disk, write_text
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.markup import Element, svg_picture
@@ -133,19 +134,8 @@ CHARTS = (
 # Before the names of probes in columns.
 PROBE = "probe_"
 WIDTH, HEIGHT, COLUMNS = 420, 236, 2
-LEFT, RIGHT, TOP, BOTTOM = 62, 20, 46, 34
-STYLE = """
-svg { background: #fcfbf8; font-family: ui-sans-serif, system-ui, sans-serif; font-size: 11px; color-scheme: light dark; }
-text { fill: #6f6b63; } .title { fill: #22211f; font-size: 14px; }
-.grid { stroke: #e7e3da; } path { fill: none; stroke-width: 1.75; stroke-linejoin: round; } circle { stroke: none; }
-path.grid { stroke-width: 1; } path.a { stroke: #3d7fd0; } path.b { stroke: #bb7a18; } path.c { stroke: #6f6b63; }
-circle.a, text.a { fill: #3d7fd0; } circle.b, text.b { fill: #bb7a18; } circle.c { fill: #6f6b63; }
-@media (prefers-color-scheme: dark) {
-svg { background: #16171a; } text { fill: #a19d94; } .title { fill: #e8e6e1; } .grid { stroke: #303136; }
-path.a { stroke: #7fb2f5; } path.b { stroke: #e0b160; } path.c { stroke: #a19d94; }
-circle.a, text.a { fill: #7fb2f5; } circle.b, text.b { fill: #e0b160; } circle.c { fill: #a19d94; }
-}
-"""
+# Left, right, top, bottom.
+MARGINS = (62, 20, 46, 34)
 
 
 def read_curves(folder):
@@ -188,7 +178,7 @@ def draw_curves(curves, title="", levels=None):
     charts = [(name, lines) for name, lines in (*CHARTS, *_of_probes(curves)) if any(curves.get(column) for column, _, _ in lines)]
     rows = math.ceil(len(charts) / COLUMNS)
     width, height = COLUMNS * WIDTH, rows * HEIGHT + 40
-    parts = [Element("text", title, class_="title", x=LEFT, y=30)]
+    parts = [Element("text", title, class_="title", x=MARGINS[0], y=30)]
     for i, (name, lines) in enumerate(charts):
         drawn = [(curves[column], word, kind) for column, word, kind in lines if curves.get(column)]
         shapes = [part for shape in _chart(name, drawn, (levels or {}).get(lines[0][0], {})) for part in ("\n", shape)]
@@ -210,29 +200,19 @@ def _chart(name, lines, levels):
     first, last = min(x for x, _ in points), max(x for x, _ in points)
     heights = [*(y for _, y in points), *levels.values()]
     ticks = _ticks(min(heights), max(heights))
-    low, high = ticks[0], ticks[-1]
-    across = (WIDTH - LEFT - RIGHT) / ((last - first) or 1)
-    up = (HEIGHT - TOP - BOTTOM) / (high - low)
-    point_at = lambda x, y: (LEFT + (x - first) * across, HEIGHT - BOTTOM - (y - low) * up)  # noqa: E731
-    yield Element("text", name, class_="title", x=LEFT, y=22)
-    for tick in ticks:
-        y = point_at(first, tick)[1]
-        yield Element("path", class_="grid", d=f"M{LEFT} {y:.1f}H{WIDTH - RIGHT}")
-        yield Element("text", f"{tick:,.6g}", x=LEFT - 8, y=f"{y + 4:.1f}", text_anchor="end")
+    chart = Chart(WIDTH, HEIGHT, MARGINS, across=(first, last), up=(ticks[0], ticks[-1]))
+    right = WIDTH - MARGINS[1]
+    yield Element("text", name, class_="title", x=MARGINS[0], y=22)
+    yield from chart.grid(ticks, "{:,.6g}".format)
     for x, anchor in ((first, "start"), (last, "end")):
-        yield Element("text", f"{x:,.0f}", x=f"{point_at(x, low)[0]:.1f}", y=HEIGHT - BOTTOM + 18, text_anchor=anchor)
-    yield Element("text", "step", x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - BOTTOM + 18, text_anchor="middle")
+        yield chart.below(x, f"{x:,.0f}", anchor)
+    yield chart.below((first + last) / 2, "step")
     for word, level in levels.items():
-        x, y = point_at(first, level)
-        yield Element("path", class_="c", stroke_dasharray="4 4", d=f"M{x} {y:.1f}H{WIDTH - RIGHT}")
-        yield Element("text", word, x=WIDTH - RIGHT, y=f"{y - 4:.1f}", text_anchor="end")
-    at = WIDTH - RIGHT
+        yield chart.dashed(level)
+        yield Element("text", word, x=right, y=f"{chart.at(first, level)[1] - 4:.1f}", text_anchor="end")
+    at = right
     for line, word, kind in reversed(lines):
-        points = [point_at(*point) for point in line]
-        yield Element("path", class_=kind, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points))
-        if len(line) <= 40:
-            for x, y in points:
-                yield Element("circle", class_=kind, cx=f"{x:.1f}", cy=f"{y:.1f}", r=2.2)
+        yield from chart.curve(line, kind, marked=len(line) <= 40)
         yield Element("text", word, class_=kind, x=at, y=22, text_anchor="end")
         at -= 7 * len(word) + 14
 

@@ -10,10 +10,9 @@ from helpers.attention_arrays import random_anatomy, random_maps
 from helpers.attention_models import TEXT, attention_model
 
 from keras_bert_rebuild import attention_maps
-from keras_bert_rebuild.explain.attention_page import attention_page
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.plot_attention import plot_attention
-from keras_bert_rebuild.explain.show_attention import AttentionPage, show_attention
+from keras_bert_rebuild.explain.show_attention import AttentionPage, attention_page, show_attention
 
 pytestmark = pytest.mark.browser
 

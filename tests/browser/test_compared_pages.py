@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.compared_pages import HOSTILE, STEPS, write_pages
 
-from keras_bert_rebuild.explain.divergence import attention_divergence
+from keras_bert_rebuild.explain.aligned_maps import attention_divergence
 
 pytestmark = pytest.mark.browser
 

@@ -6,8 +6,8 @@ from helpers.small_tasks import TOKENIZER, small_encoder, small_task
 
 from keras_bert_rebuild import TextClassifier
 from keras_bert_rebuild.interpret import attribute, logit_lens
-from keras_bert_rebuild.interpret.attribution_page import attribution_page
-from keras_bert_rebuild.interpret.lens_page import lens_page
+from keras_bert_rebuild.interpret.attribution_shown import attribution_page
+from keras_bert_rebuild.interpret.lens_record import lens_page
 
 pytestmark = pytest.mark.browser
 
@@ -56,7 +56,7 @@ def hostile(tmp_path_factory):
     return folder
 
 
-PAGES = ("curves.svg", "confusion.svg", "probing.svg", "similarity.svg", "diagram.svg")
+PAGES = ("curves.svg", "confusion.svg", "probing.svg", "diagram.svg")
 PAGES += ("attribution.html", "lens.html", "attention.html")
 
 

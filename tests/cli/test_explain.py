@@ -54,6 +54,13 @@ def test_two_models_are_compared_in_every_format(capsys, tmp_path):
     )
 
 
+def test_without_a_model_the_other_is_compared_with_that_of_the_article(capsys):
+    code, table, _ = run(capsys, "--other", "bert-base-uncased")
+    assert code == 0
+    assert "A  the article's model · bert with mlm, nsp: 109,705,010 parameters" in table
+    assert "B  bert-base-uncased · bert with pooler: 109,482,240 parameters" in table
+
+
 def test_folders_config_files_and_keras_files(capsys, tmp_path):
     model = small_model()
     count = f"{model.count_params():,} parameters"

@@ -57,7 +57,6 @@ def test_no_verb_opens_a_connection(tmp_path):
         ["explain", "--model", encoder],
         ["lens", "the cat [MASK]", "--model", encoder],
         ["probe", "--model", encoder, "--train", rows, "--dev", rows],
-        ["cka", "--model", encoder, "--texts", texts],
         ["why", text, "--model", classifier],
         ["attention", text, "--model", encoder, *out("attention.html")],
     )

@@ -40,7 +40,6 @@ def parser():
         ("lens m a b", "lens --model m a --pair b"),
         ("attention a b --model m --output o", "attention a --pair b --model m --output o"),
         ("probe m --train a --dev b", "probe --model m --train a --dev b"),
-        ("cka m n --texts a", "cka --model m --other n --texts a"),
         ("search i q --judgements f", "search i q --qrels f"),
         ("predict --model m --input i --output o --format csv", "predict --model m --input i --output o --input-format csv"),
         (

@@ -18,7 +18,6 @@ FILES = {
     "attention": (["the cat", "--model", "model"], "model/config.json", ".html"),
     "lens": (["model", "the cat", "--format", "html"], "model/config.json", ".html"),
     "probe": (["model", "--train", "in.jsonl", "--dev", "in.jsonl", "--format", "svg"], "in.jsonl", ".svg"),
-    "cka": (["model", "--texts", "corpus.txt", "--format", "svg"], "corpus.txt", ".svg"),
     "search": (["index", "--queries", "queries.tsv"], "queries.tsv", ".tsv"),
     "mine": (["in.jsonl", "--model", "model"], "in.jsonl", ".jsonl"),
 }
@@ -109,7 +108,6 @@ OWN = {
     "why": b"<!doctype html>",
     "lens": b"<!doctype html>",
     "probe": b"<svg/>",
-    "cka": b"<svg/>",
     "search": b"q1 Q0 d1 1 0.5 mine\n",
     "mine": b'{"query": "a", "positive": "b", "negatives": []}\n',
 }
@@ -142,7 +140,7 @@ def test_an_input_is_refused_as_output_under_any_name(verb, capsys, tmp_path, ho
         assert "must not be the input" in said
 
 
-@pytest.mark.parametrize("verb", ["predict", "embed", "attention", "lens", "probe", "cka", "mine"])
+@pytest.mark.parametrize("verb", ["predict", "embed", "attention", "lens", "probe", "mine"])
 def test_nothing_is_written_into_a_model_that_is_read(verb, capsys, tmp_path):
     (tmp_path / "door").symlink_to("model")
     for folder in ("model", "door", "run/../model"):

@@ -15,7 +15,6 @@ from keras_bert_rebuild import BertConfig, build_model, get_model
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.config import CONFIG_CLASSES, HEADS
 from keras_bert_rebuild.explain.config_at import released
-from keras_bert_rebuild.explain.explain_formats import as_json
 from keras_bert_rebuild.explain.explanation import explain
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.layers.keras_layers import skipped_initialization
@@ -228,7 +227,7 @@ def test_bytes_follow_the_dtype_policy_of_the_model():
 
 
 def test_json_holds_every_number():
-    values = json.loads(as_json(explain(BertConfig(vocab_size=30000, hidden_act=keras.activations.relu))))
+    values = json.loads(explain(BertConfig(vocab_size=30000, hidden_act=keras.activations.relu)).json_text())
     assert values["totals"]["params"] == sum(step["params"] for step in values["steps"]) == 109_705_010
     assert values["config"]["hidden_act"] == "relu"
     assert not any("ReLU" in sentence for sentence in values["corrections"])

@@ -1,4 +1,4 @@
-"""Attention over the pieces of a text that two tokenizers share."""
+"""Two models compared: attention over the pieces of a text that two tokenizers share, and the divergence of heads."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.attention_arrays import random_maps
 
-from keras_bert_rebuild.explain.aligned_maps import aligned_maps, same_tokens
+from keras_bert_rebuild.explain.aligned_maps import aligned_maps, attention_divergence, same_tokens
 
 TEXT, PAIR = "unaffable cats sat", "so what"
 # The same texts in the tokens of two models: pieces of words, and one with whole words; -1 for special tokens.
@@ -74,3 +74,40 @@ def test_special_tokens_at_other_places_are_refused(rng):
         aligned_maps(maps_of(rng, PIECES), maps_of(rng, WORDS[:7]), (TEXT, PAIR))
     with pytest.raises(ValueError, match="need tokenizers that return characters"):
         aligned_maps(replace(maps_of(rng, PIECES), offsets=None), maps_of(rng, WORDS), (TEXT, PAIR))
+
+
+def plain_divergence(first, second):
+    """Mean of ½ KL(P ‖ M) + ½ KL(Q ‖ M) over rows, one number after the other."""
+    total = 0.0
+    for p, q in zip(first, second, strict=True):
+        for share, other in zip(p, q, strict=True):
+            middle = (share + other) / 2
+            total += sum(0.5 * x * np.log2(x / middle) for x in (share, other) if x > 0)
+    return total / len(first)
+
+
+def test_divergence_is_the_mean_jensen_shannon_divergence_of_the_rows(rng):
+    first, second = rng.dirichlet(np.full(5, 0.4), (2, 3, 5)), rng.dirichlet(np.full(5, 0.4), (2, 3, 5))
+    first[0, 0, 2] = [0, 0, 1, 0, 0]
+    found = attention_divergence(first, second)
+    expected = [[plain_divergence(first[i, j], second[i, j]) for j in range(3)] for i in range(2)]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(attention_divergence(second, first), found, atol=1e-12)
+
+
+def test_divergence_is_0_for_equal_maps_and_1_where_no_key_is_shared():
+    here, there = np.eye(4), np.roll(np.eye(4), 1, axis=1)
+    assert attention_divergence(here, here) == 0
+    assert attention_divergence(here, there) == 1
+
+
+def test_rows_of_queries_without_a_key_are_not_counted():
+    first, second = np.eye(3), np.roll(np.eye(3), 1, axis=1)
+    first[0] = second[0] = 0
+    assert attention_divergence(first, second) == 1
+    assert attention_divergence(np.zeros((2, 2)), np.zeros((2, 2))) == 0
+
+
+def test_maps_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"of the same shape; got \(2, 2\) and \(3, 3\)"):
+        attention_divergence(np.eye(2), np.eye(3))

@@ -15,12 +15,10 @@ from helpers.attention_models import TEXT, attention_model
 from helpers.small import small_model, spread
 
 from keras_bert_rebuild import Tokenizer, WordPieceTokenizer, attention_maps, from_pretrained, show_attention
-from keras_bert_rebuild.explain.attention_page import attention_page
-from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack, unpack
+from keras_bert_rebuild.explain.page_arrays import PRECISIONS, heads_that_fit, pack, precision_that_fits, unpack
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
-from keras_bert_rebuild.explain.page_sizes import heads_that_fit, precision_that_fits
 from keras_bert_rebuild.explain.plot_attention import plot_attention
-from keras_bert_rebuild.explain.show_attention import AttentionPage
+from keras_bert_rebuild.explain.show_attention import AttentionPage, attention_page
 from keras_bert_rebuild.files.markup import as_script_data
 
 HOSTILE = (

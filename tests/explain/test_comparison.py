@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from keras_bert_rebuild import BertConfig, explain
 from keras_bert_rebuild.explain.anatomy_words import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, facts_of, name_of
 from keras_bert_rebuild.explain.comparison import compare, compare_given
-from keras_bert_rebuild.explain.comparison_formats import UNCHANGED, as_json, as_markdown, as_text
+from keras_bert_rebuild.explain.comparison_formats import UNCHANGED
 from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
@@ -32,7 +32,7 @@ def test_a_model_and_itself_have_no_difference():
     assert {step.status for step in comparison.steps} == {SAME}
     assert [comparison.ratio(name) for name in ("params", "train", "memory")] == [1, 1, 1]
     assert UNCHANGED in str(comparison)
-    assert UNCHANGED in as_markdown(comparison)
+    assert UNCHANGED in comparison.to_markdown()
 
 
 @pytest.mark.parametrize("names", [("bert-base-uncased", "modernbert-base"), ("deberta-v2-xlarge", "albert-base-v2")])
@@ -132,7 +132,7 @@ def test_values_in_words():
 )
 def test_lines_fit_and_no_number_is_cut(first, second, width):
     comparison = compare_given([released()[name] for name in (first, second)], (first, second), batch=256)
-    text = as_text(comparison, width)
+    text = comparison.to_text(width)
     assert max(map(cell_len, text.splitlines())) <= width
     assert "…" not in text
     for step in comparison.steps:
@@ -144,7 +144,7 @@ def test_the_table_of_two_small_models():
     sizes = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
     first = BertConfig(**sizes, max_position_embeddings=16)
     second = ToyConfig(family="gated_toy", **sizes, max_position_embeddings=16)
-    text = as_text(compare(first, second, names=("small", "gated_toy")), 80)
+    text = compare(first, second, names=("small", "gated_toy")).to_text(80)
     assert text.splitlines() == TABLE.strip("\n").splitlines()
 
 
@@ -221,7 +221,7 @@ that of A.
 def test_json_and_markdown_hold_every_step_and_a_live_model_is_compared():
     model = small_model()
     comparison = compare(model, model.config, names=("live", "config"))
-    values = json.loads(as_json(comparison))
+    values = json.loads(comparison.json_text())
     assert values["A"]["name"] == "live"
     assert values["totals"]["params"] == [model.count_params(), model.config.num_params([])]
     assert [step["name"] for step in values["steps"]] == [step.name for step in comparison.steps]

@@ -8,11 +8,9 @@ from rich.console import Console
 
 from keras_bert_rebuild import BertConfig
 from keras_bert_rebuild.explain.config_at import released
-from keras_bert_rebuild.explain.explain_formats import as_markdown
-from keras_bert_rebuild.explain.explain_table import as_text, percent, short
+from keras_bert_rebuild.explain.explain_table import percent, short
 from keras_bert_rebuild.explain.explanation import explain
-from keras_bert_rebuild.explain.names_table import names_as_table
-from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.explain.weight_names import WeightNames, weight_names
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -20,7 +18,7 @@ from keras_bert_rebuild.explain.weight_names import weight_names
 def test_lines_fit_and_no_number_is_cut(name, width):
     config, heads = released()[name]
     explanation = explain(config, heads, batch=256, dtype="mixed_bfloat16")
-    text = as_text(explanation, width)
+    text = explanation.to_text(width)
     assert max(map(cell_len, text.splitlines())) <= width
     assert "…" not in text
     text = " ".join(text.split())
@@ -32,7 +30,7 @@ def test_lines_fit_and_no_number_is_cut(name, width):
 
 
 def test_the_table_corrects_the_article():
-    text = " ".join(as_text(explain(BertConfig(vocab_size=30000)), 100).split())
+    text = " ".join(explain(BertConfig(vocab_size=30000)).to_text().split())
     assert "9 · 12 = 108. A block has 8, and 8 · 12 = 96." in text
     assert "positions are not trained. The table is a weight like any other, 512 · 768 values." in text
     assert "0 and 1 are the ids; the 2 vectors of 768 values are learned." in text
@@ -45,27 +43,27 @@ def test_the_table_corrects_the_article():
 
 
 def test_shared_blocks_show_how_often_they_run():
-    text = as_text(explain(*released()["albert-base-v2"]), 80)
+    text = explain(*released()["albert-base-v2"]).to_text(80)
     assert "Encoder block × 1, run 12 times" in text
     assert "in each of" not in text
-    assert "= 2,362,368 in each of 6 blocks" in as_text(explain(*released()["distilbert-base-uncased"]), 80)
+    assert "= 2,362,368 in each of 6 blocks" in explain(*released()["distilbert-base-uncased"]).to_text(80)
 
 
 def test_markdown_has_a_row_for_every_step_and_printing_gives_the_table():
     explanation = explain(BertConfig(vocab_size=30000))
-    markdown = as_markdown(explanation)
+    markdown = explanation.to_markdown()
     for step in explanation.steps:
         assert f"| {step.name} | {step.formula} |" in markdown
     assert {line.count("|") for line in markdown.splitlines() if line.startswith("|")} <= {4, 7, 8}
     assert explanation._repr_markdown_() == markdown
-    assert str(explanation) == as_text(explanation)
+    assert str(explanation) == explanation.to_text()
 
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_names_are_never_cut(width):
     rows = weight_names(BertConfig(), ["pooler"])
     console = Console(file=io.StringIO(), width=width)
-    console.print(names_as_table(rows, width))
+    console.print(WeightNames(rows).to_tables(width))
     lines = console.file.getvalue().splitlines()
     assert max(map(cell_len, lines)) <= width
     for row in rows[:20]:

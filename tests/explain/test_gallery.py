@@ -8,8 +8,8 @@ import pytest
 from helpers import minilm
 
 from keras_bert_rebuild import WordPieceTokenizer, attention_maps, from_pretrained
+from keras_bert_rebuild.explain.aligned_maps import attention_divergence
 from keras_bert_rebuild.explain.attention_patterns import attention_patterns
-from keras_bert_rebuild.explain.divergence import attention_divergence
 
 PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.attention_arrays import random_maps
 
-from keras_bert_rebuild.explain.packed_arrays import unpack
+from keras_bert_rebuild.explain.page_arrays import unpack
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 from keras_bert_rebuild.explain.page_panels import LensRows, Panels, TokenScores
 

@@ -8,7 +8,7 @@ from helpers.small import small_model
 from helpers.toy_family import ToyConfig
 
 from keras_bert_rebuild import BertConfig, explain
-from keras_bert_rebuild.explain.diagram import Box, Line
+from keras_bert_rebuild.explain.drawing import Box, Line
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.families import albert, distilbert, electra
 from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config

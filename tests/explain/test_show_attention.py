@@ -9,9 +9,9 @@ from helpers.small import small_model, spread
 
 from keras_bert_rebuild import WordPieceTokenizer, attention_maps, show_attention
 from keras_bert_rebuild.explain import page_data
-from keras_bert_rebuild.explain.packed_arrays import pack, unpack
+from keras_bert_rebuild.explain.page_arrays import pack, unpack
 from keras_bert_rebuild.explain.page_panels import Panels, TokenScores
-from keras_bert_rebuild.explain.show_training import show_training
+from keras_bert_rebuild.explain.show_attention import show_training
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "The", "the", "cat", "un", "##able", "unable", "."]
 PIECES = WordPieceTokenizer([word for word in WORDS if word != "unable"], cased=False, fast=False)

@@ -10,8 +10,7 @@ from helpers.small import small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, attention_maps
 from keras_bert_rebuild.explain.config_at import released
-from keras_bert_rebuild.explain.names_table import names_as_json, names_as_markdown, sentence_of
-from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.explain.weight_names import WeightNames, weight_names
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
@@ -55,7 +54,7 @@ def test_bert_model_has_the_199_parameters_that_huggingface_prints():
     assert {f"{row.name} {row.their_shape}" for row in rows} == set(expected)
     assert sum(row.parameters for row in rows) == 109_482_240
     assert sum(row.name.endswith("query.weight") for row in rows) == 12  # one per layer, not twelve
-    assert sentence_of(rows) == (
+    assert WeightNames(rows).summary() == (
         "199 weights, 109,482,240 parameters. A layer has one query, one key and one value kernel for all 12 heads: "
         "rows 0–63 head 0, … 704–767 head 11."
     )
@@ -106,14 +105,14 @@ def test_every_released_model_has_all_its_names():
 def test_second_names_of_tied_weights_are_not_counted():
     rows = weight_names(BertConfig())
     assert [row.name for row in rows if not row.parameters] == ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"]
-    assert sentence_of(rows).endswith(" 2 more names, at the end, are aliases of tied weights.")
+    assert WeightNames(rows).summary().endswith(" 2 more names, at the end, are aliases of tied weights.")
     assert sum(row.parameters for row in rows) == BertConfig().num_params()
 
 
 def test_markdown_and_json_have_a_row_for_every_name():
     rows = weight_names(BertConfig(num_hidden_layers=1), ["pooler"])
-    assert names_as_markdown(rows).count("\n| ") == len(rows) + 1
-    values = json.loads(names_as_json(rows))
+    assert WeightNames(rows).to_markdown().count("\n| ") == len(rows) + 1
+    values = json.loads(WeightNames(rows).json_text())
     assert [value["name"] for value in values] == [row.name for row in rows]
     assert values[5]["their_shape"] == [768, 768]
 

@@ -11,8 +11,7 @@ from keras_bert_rebuild import BertConfig, build_model, from_pretrained, save_pr
 from keras_bert_rebuild.checkpoints.modules import tied, under
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
-from keras_bert_rebuild.explain.names_table import names_as_json
-from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.explain.weight_names import WeightNames, weight_names
 from keras_bert_rebuild.families import FAMILIES, bert
 from keras_bert_rebuild.families import skeleton as ours
 from keras_bert_rebuild.families.huggingface import PYTORCH, shared_heads
@@ -178,7 +177,7 @@ def test_the_table_of_names_has_the_rows_of_each_part(model, folder):
     for row in (row for row in rows if row.path.startswith(tuple(PARTS))):
         ours_of_head = np.moveaxis(weights[row.path], -1, 0)[2:4]
         np.testing.assert_array_equal(arrays[row.name][row.of_head(1)], ours_of_head, err_msg=row.path)
-    assert '"part": [\n      0,\n      6,\n      12\n    ]' in names_as_json([key])
+    assert '"part": [\n      0,\n      6,\n      12\n    ]' in WeightNames([key]).json_text()
 
 
 def test_a_model_without_one_part_of_an_array_is_not_written(model, tmp_path):

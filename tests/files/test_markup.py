@@ -41,7 +41,7 @@ def pages():
     return hostile_pages()
 
 
-PAGES = ("curves", "confusion", "probing", "similarity", "diagram", "attribution", "lens", "attention", "frame")
+PAGES = ("curves", "confusion", "probing", "diagram", "attribution", "lens", "attention", "frame")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -6,7 +6,7 @@ import numpy as np
 from helpers import minilm
 from keras_bert_rebuild import attention_maps, from_pretrained, show_attention
 from keras_bert_rebuild.explain.page_panels import LensRows, Panels, TokenScores
-from keras_bert_rebuild.explain.show_training import show_training
+from keras_bert_rebuild.explain.show_attention import show_training
 
 FIRST, SECOND = "The cat sat on the mat because it was tired.", "Then the dog chased the cat."
 STEPS = (100, 1000, 4000, 10_000)

@@ -9,16 +9,14 @@ import numpy as np
 
 from helpers.attention_arrays import random_anatomy, random_maps
 from helpers.small_tasks import TOKENIZER, small_encoder
-from keras_bert_rebuild.explain.attention_page import attention_page
-from keras_bert_rebuild.explain.diagram import Box, Diagram, Words
+from keras_bert_rebuild.explain.drawing import Box, Diagram, Words
 from keras_bert_rebuild.explain.html_page import HtmlPage
+from keras_bert_rebuild.explain.show_attention import attention_page
 from keras_bert_rebuild.interpret.attribution import AttributedWord, Attribution
-from keras_bert_rebuild.interpret.attribution_page import attribution_page
-from keras_bert_rebuild.interpret.block_pictures import draw_probing, draw_similarity
-from keras_bert_rebuild.interpret.block_similarity import BlockSimilarity
+from keras_bert_rebuild.interpret.attribution_shown import attribution_page
 from keras_bert_rebuild.interpret.lens_of_text import logit_lens
-from keras_bert_rebuild.interpret.lens_page import lens_page
-from keras_bert_rebuild.interpret.probing import Probing
+from keras_bert_rebuild.interpret.lens_record import lens_page
+from keras_bert_rebuild.interpret.probing import Probing, draw_probing
 from keras_bert_rebuild.recipes.finetuning.finetune_report import confusion_svg
 from keras_bert_rebuild.recipes.metrics_table import draw_curves
 
@@ -37,7 +35,6 @@ def hostile_pages():
     depths = (f"0 {HOSTILE}", f"1 {HOSTILE}")
     thirds = (0.3, 0.6)
     probing = Probing(depths, "texts", (HOSTILE,), (1, 1), *[thirds] * 5, 0.5, 0.5)
-    similarity = BlockSimilarity(np.eye(2), depths, depths, 4)
     boxes = (Box(0, 0, 9, 9, HOSTILE, HOSTILE), Words(1, 1, HOSTILE))
     words = tuple(AttributedWord(0, HOSTILE, 0, len(HOSTILE), score, 0.1) for score in (0.5, -0.5))
     texts = {"texts": (HOSTILE, HOSTILE), "target": HOSTILE, "method": HOSTILE, "name": HOSTILE, "baseline": HOSTILE}
@@ -49,7 +46,6 @@ def hostile_pages():
         "curves.svg": curves,
         "confusion.svg": confusion_svg([HOSTILE[:24], HOSTILE[-24:]], [[3, 1], [0, 2]], HOSTILE),
         "probing.svg": draw_probing(probing, HOSTILE),
-        "similarity.svg": draw_similarity(similarity, HOSTILE, (HOSTILE, HOSTILE)),
         "diagram.svg": Diagram(9, 9, boxes, HOSTILE).to_svg(),
         "attribution.html": attribution_page([attribution]),
         "lens.html": lens_page(lens, name=HOSTILE),

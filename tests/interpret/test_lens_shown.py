@@ -7,14 +7,14 @@ import re
 from helpers.small_tasks import TOKENIZER, small_encoder
 from rich.console import Console
 
+from keras_bert_rebuild.explain.record import spread
 from keras_bert_rebuild.interpret.lens_of_text import logit_lens
-from keras_bert_rebuild.interpret.lens_page import lens_page
-from keras_bert_rebuild.interpret.lens_table import as_tables, spread
+from keras_bert_rebuild.interpret.lens_record import lens_page
 
 
 def printed(lens, width=100):
     console = Console(file=io.StringIO(), width=width)
-    console.print(as_tables(lens, width))
+    console.print(lens.to_tables(width))
     return console.file.getvalue()
 
 

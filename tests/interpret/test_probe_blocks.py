@@ -9,8 +9,8 @@ from helpers.small_tasks import TOKENIZER, small_encoder
 from rich.console import Console
 
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TaggedWords
-from keras_bert_rebuild.interpret.block_pictures import draw_probing
 from keras_bert_rebuild.interpret.probe_blocks import probe, sampled
+from keras_bert_rebuild.interpret.probing import draw_probing
 
 ANIMALS, PLACES, VERBS = ("cat", "dog", "anna", "ben"), ("mat", "paris", "london"), ("sat", "likes")
 

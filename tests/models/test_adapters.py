@@ -17,7 +17,7 @@ from keras_bert_rebuild import (
     save_pretrained,
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
-from keras_bert_rebuild.explain.steps import steps_of
+from keras_bert_rebuild.explain.accounting import steps_of
 from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.models.find_encoder import find_encoder
 from keras_bert_rebuild.pretrained.config_of_layers import config_of_layers

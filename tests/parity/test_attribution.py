@@ -5,12 +5,10 @@ import pytest
 import torch
 from captum.attr import LayerGradientXActivation, LayerIntegratedGradients
 from helpers.small_tasks import TOKENIZER, small_task
-from scipy.optimize import linprog
 from transformers import AutoModelForSequenceClassification
 
 from keras_bert_rebuild import TextClassifier
 from keras_bert_rebuild.interpret import attribute
-from keras_bert_rebuild.interpret.attention_methods import layered_flows
 
 TEXT, PAIR = "the cat sat on the mat .", "anna likes the red dog"
 # Name of a rule here and in captum.
@@ -79,33 +77,3 @@ def test_rollout_is_the_product_of_the_attentions_of_transformers(both):
     for attention in theirs(input_ids=ids, token_type_ids=segments, output_attentions=True).attentions:
         product = (0.5 * attention[0].mean(0).detach().numpy() + 0.5 * np.eye(ids.shape[1])) @ product
     np.testing.assert_allclose(tokens_of(found), product[0], atol=1e-5)
-
-
-def test_flows_are_those_of_a_linear_program():
-    random = np.random.default_rng(0)
-    layers, reads = random.dirichlet(np.ones(4), size=(3, 4)), np.array([0.5, 0.0, 0.5, 0.0])
-    found = layered_flows(layers, reads)
-    for token in range(4):
-        assert found[token] == pytest.approx(flow_by_linear_program(layers, reads, token), abs=1e-8)
-
-
-def flow_by_linear_program(layers, reads, token):
-    """The most that arrives at a token, with what enters every other node leaving it again."""
-    count, length, _ = layers.shape
-    capacity = [*reads, *layers.ravel()]
-    edges = lambda layer, query, key: length + (layer * length + query) * length + key  # noqa: E731
-    balance = []
-    for layer in range(count):
-        for query in range(length):
-            row = np.zeros(len(capacity))
-            row[[edges(layer, query, key) for key in range(length)]] = -1
-            above = [query] if layer == count - 1 else [edges(layer + 1, other, query) for other in range(length)]
-            row[above] += 1
-            balance.append(row)
-    for other in set(range(length)) - {token}:
-        row = np.zeros(len(capacity))
-        row[[edges(0, query, other) for query in range(length)]] = 1
-        balance.append(row)
-    arrives = np.zeros(len(capacity))
-    arrives[[edges(0, query, token) for query in range(length)]] = -1
-    return -linprog(arrives, A_eq=np.array(balance), b_eq=np.zeros(len(balance)), bounds=[(0, width) for width in capacity]).fun

@@ -10,7 +10,7 @@ import transformers
 from helpers import minilm
 
 from keras_bert_rebuild import from_pretrained, load_tokenizer, show_attention
-from keras_bert_rebuild.explain.packed_arrays import unpack
+from keras_bert_rebuild.explain.page_arrays import unpack
 
 FIRST, SECOND = "The cat sat on the mat because it was tired.", "Then the dog chased the cat."
 

@@ -7,9 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import LAST, MEAN
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, RankedText
-from keras_bert_rebuild.interpret.located_tokens import located_tokens
-from keras_bert_rebuild.interpret.subject import Subject, padded_inputs
-from keras_bert_rebuild.interpret.targets.choices import label_index, no_probability, nothing, two_texts
+from keras_bert_rebuild.interpret.subject import Subject, located_tokens, padded_inputs
+from keras_bert_rebuild.interpret.targets import label_index, no_probability, nothing, two_texts, window_means
 
 
 def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
@@ -27,7 +26,7 @@ def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quant
             (answer,) = task.predict_examples([ClassifiedText(*texts)])
             target = max(answer.probabilities, key=answer.probabilities.get)
         index, name = label_index(target, task.labels), f"{quantity} of {target}"
-    weights = _shares(windows)
+    weights = window_means(windows, 1)[0]
 
     def value(outputs):
         logits = ops.einsum("r,crk->ck", ops.convert_to_tensor(weights), ops.cast(outputs, "float32"))
@@ -68,9 +67,7 @@ def of_choice(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity:
     if target is None:
         target = task.predict_examples([question])[0].index
     index = target if target in range(len(choices)) else label_index(target, choices)
-    sizes = np.array([len(ids) for ids in windows.ids], "float32")
-    of_choice = (windows.examples == np.arange(len(choices))[:, None]) * sizes
-    means = (of_choice / of_choice.sum(1, keepdims=True)).astype("float32")
+    means = window_means(windows, len(choices))
 
     def value(outputs):
         logits = ops.einsum("kr,cr->ck", ops.convert_to_tensor(means), ops.cast(outputs, "float32")[..., 0])
@@ -101,12 +98,6 @@ def _subject(task, windows, owners, texts, value, name, shares, before=None):
     tokens = located_tokens(windows, owners, texts, before)
     reads = _reads(task, windows, inputs["Input-Token"].shape) * np.asarray(shares, "float32")[:, None]
     return Subject(tokens, task.model, inputs, value, name, reads)
-
-
-def _shares(windows):
-    """The weight of each window in the mean over windows, by its number of tokens."""
-    sizes = np.array([len(ids) for ids in windows.ids], "float64")
-    return (sizes / sizes.sum()).astype("float32")
 
 
 def _reads(task, windows, shape):

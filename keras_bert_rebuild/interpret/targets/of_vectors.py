@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.interpret.located_tokens import located_tokens
-from keras_bert_rebuild.interpret.subject import Subject, padded_inputs
-from keras_bert_rebuild.interpret.targets.choices import no_probability, nothing, two_texts
+from keras_bert_rebuild.interpret.subject import Subject, located_tokens, padded_inputs
+from keras_bert_rebuild.interpret.targets import no_probability, nothing, two_texts, window_means
 from keras_bert_rebuild.interpret.targets.of_words import vocabulary_index
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 from keras_bert_rebuild.tasks.embedding_stream import prompt_tokens
@@ -28,7 +27,7 @@ def of_similarity(task: Any, texts: tuple[str, ...], target: Any, at: Any, quant
     skip = 0 if task.include_prompt else prompt_tokens(task.tokenizer, prompt)
     model = embedding_model(task.encoder, task.poolings, modules=task.modules, skip=skip) if skip else task.model
     windows = task.windows([prompt + text for text in texts])
-    means = _means(windows, 2)
+    means = window_means(windows, 2)
 
     def value(outputs):
         vectors = ops.einsum("tr,crw->ctw", ops.convert_to_tensor(means), ops.cast(outputs, "float32"))
@@ -73,7 +72,7 @@ def of_sparse(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity:
 
     inputs = padded_inputs(task.model, windows.ids, windows.segments, task.tokenizer.pad_id, task.max_len)
     tokens = located_tokens(windows, [(int(i),) for i in windows.examples], texts, [len(prompt) for prompt in prompts])
-    shares = _means(windows, len(texts)).sum(0) / len(texts)
+    shares = window_means(windows, len(texts)).sum(0) / len(texts)
     return Subject(tokens, task.model, inputs, value, name, _evenly(windows, inputs, shares))
 
 
@@ -121,13 +120,6 @@ def _marked_windows(tokenizer, sides, rows, texts):
         windows.sides.append(np.where(words >= 0, 0, -1))
         windows.best.append(words >= 0)
     return windows
-
-
-def _means(windows, texts):
-    """The weights of the windows of each text in the mean, `(texts, rows)`."""
-    sizes = np.array([len(ids) for ids in windows.ids], "float64")
-    of_text = (windows.examples == np.arange(texts)[:, None]) * sizes
-    return (of_text / of_text.sum(1, keepdims=True)).astype("float32")
 
 
 def _evenly(windows, inputs, shares):

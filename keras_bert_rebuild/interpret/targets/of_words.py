@@ -6,12 +6,11 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.data.labelled.labelled_examples import Question, TaggedText
-from keras_bert_rebuild.interpret.located_tokens import located_tokens
-from keras_bert_rebuild.interpret.subject import Subject, padded_inputs
-from keras_bert_rebuild.interpret.targets.choices import label_index, no_probability, nothing, one_text, two_texts, word_index
+from keras_bert_rebuild.interpret.subject import Subject, located_tokens, padded_inputs
+from keras_bert_rebuild.interpret.targets import label_index, no_probability, nothing, one_text, two_texts, word_index
 from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE
 from keras_bert_rebuild.tasks.question_answerer import span_of_tokens
-from keras_bert_rebuild.tasks.text_rows import encode_windows
+from keras_bert_rebuild.tasks.text_rows import encode_windows, predicted
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 
 
@@ -114,7 +113,8 @@ def of_masked_word(task: Any, texts: tuple[str, ...], target: Any, at: Any, quan
         return similarity([ops.expand_dims(outputs[:, row, position], 1), ops.stop_gradient(table)], return_logits=True)[:, 0]
 
     if target is None:
-        output = keras_output(model, inputs)
+        outputs = predicted(model, tuple(inputs[tensor.name] for tensor in model.inputs))
+        output = outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs
         index = int(np.argmax(output[row, position]))
     else:
         index = vocabulary_index(target, tokenizer)
@@ -144,14 +144,6 @@ def vocabulary_index(target: Any, tokenizer: Any) -> int:
             if len(ids) == 1:
                 return ids[0]
     raise ValueError(f"target must be one token of the vocabulary; got {target!r:.80}.")
-
-
-def keras_output(model, inputs):
-    """The MLM output of a model for a batch, an array."""
-    from keras_bert_rebuild.tasks.text_rows import predicted
-
-    outputs = predicted(model, tuple(inputs[tensor.name] for tensor in model.inputs))
-    return outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs
 
 
 def _probabilities(logits):

@@ -3,6 +3,7 @@
 import json
 import math
 
+from keras_bert_rebuild.explain.drawing import STYLE, TITLE
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.markup import Element, svg_picture
 from keras_bert_rebuild.files.printable import in_markdown, printable
@@ -15,7 +16,8 @@ MAX_LABELS = 200
 CELL, FONT, MAX_LETTERS = 34, 12, 24
 # The mean width of a letter in units of its size.
 LETTER = 0.62
-_STYLE = "svg { font-family: sans-serif; } text { fill: #222; } .dark { fill: #fff; }"
+# Numbers in a cell, whose shades are the same in light and dark mode.
+IN_CELLS = ".on-light { fill: #22211f; } .on-dark { fill: #ffffff; }"
 
 
 def write_report(folder, found, settings):
@@ -118,11 +120,8 @@ def confusion_svg(labels, matrix, title=""):
     names = [printable(label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…") for label in map(str, labels)]
     margin = int(max(map(len, names), default=1) * font * LETTER) + 24
     top, side = margin + 30, len(labels) * cell
-    width, height = max(margin + side, int(12 + len(title) * (FONT + 1) * LETTER)) + 20, top + side + 20
-    parts = [
-        Element("rect", width="100%", height="100%", fill="white"),
-        Element("text", title, x=12, y=18, font_size=FONT + 1),
-    ]
+    width, height = max(margin + side, int(12 + len(title) * TITLE * LETTER)) + 20, top + side + 20
+    parts = [Element("text", title, class_="title", x=12, y=18)]
     for i, (name, row) in enumerate(zip(names, matrix, strict=True)):
         middle = i * cell + cell / 2 + font / 3
         across = f"translate({margin + middle:.1f},{top - 6}) rotate(-90)"
@@ -140,6 +139,6 @@ def confusion_svg(labels, matrix, title=""):
             box = {"x": x, "y": y, "width": cell, "height": cell, "fill": f"rgb({red},{green},{blue})", "stroke": "#ddd"}
             parts.append(Element("rect", said, **box))
             if count and len(labels) <= 40:
-                at = {"x": x + cell / 2, "y": y + cell / 2 + 3, "class": "dark" if share > 0.5 else None}
+                at = {"x": x + cell / 2, "y": y + cell / 2 + 3, "class": "on-dark" if share > 0.5 else "on-light"}
                 parts.append(Element("text", count, **at, text_anchor="middle", font_size=10 if count < 10000 else 8))
-    return svg_picture(width, height, title, *parts, style=_STYLE)
+    return svg_picture(width, height, title, *parts, style=STYLE + IN_CELLS)

@@ -1,4 +1,4 @@
-"""`keras-bert probe` and `keras-bert cka`."""
+"""`keras-bert probe`."""
 
 import json
 
@@ -12,7 +12,6 @@ def folder(tmp_path_factory):
     rows = [f"the {'cat' if i % 3 else 'sat'} {'. ' * (i % 7)}\t{'a' if i % 3 else 'b'}" for i in range(40)]
     (path.parent / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
     (path.parent / "tags.conll").write_text("the D\ncat N\nsat V\n\ncat N\nsat V\n\n" * 6)
-    (path.parent / "lines.txt").write_text("".join(f"the cat {'. ' * (i % 5)}sat\n" for i in range(12)))
     return path
 
 
@@ -30,22 +29,8 @@ def test_labels_and_tags_are_probed(capsys, folder, tmp_path):
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_blocks_are_compared_with_each_other_and_with_those_of_another_model(capsys, folder, tmp_path):
-    lines = folder.parent / "lines.txt"
-    said = run_verb("cka", capsys, folder, "--texts", lines)
-    assert said.code == 0, said.err
-    assert said.out.splitlines()[2].split()[:2] == ["embedding", "1.00"]
-    said = run_verb("cka", capsys, folder, folder, "--texts", lines, "--format", "json", "--limit", "8")
-    assert said.code == 0, said.err
-    assert json.loads(said.out)["texts"] == 8
-    picture = tmp_path / "map.svg"
-    said = run_verb("cka", capsys, folder, "--texts", lines, "--format", "svg", "--output", picture)
-    assert said.code == 0, said.err
-    assert picture.read_text(encoding="utf-8").count("<rect") == 9
-
-
 def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
-    train, lines = folder.parent / "train.tsv", folder.parent / "lines.txt"
+    train = folder.parent / "train.tsv"
     for verb, arguments, message in (
         (
             "probe",
@@ -54,9 +39,6 @@ def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
         ),
         ("probe", ("--train", train, "--dev", tmp_path / "none.tsv"), "none.tsv"),
         ("probe", ("--train", train, "--dev", train, "--kind", "tagging"), "train.tsv"),
-        ("cka", ("--texts", lines, "--output", tmp_path / "a.svg", "--format", "text"), "--output is only for --format svg"),
-        ("cka", ("--texts", lines, "--limit", "3"), "texts must be a list of at least 4 strings; got 3"),
-        ("cka", ("--texts", lines, "--other-tokenizer", folder), "--other-tokenizer is for a second model"),
     ):
         code, _, err = run_verb(verb, capsys, folder, *arguments)
         assert (code, err.count("\n")) == (2, 1), err
