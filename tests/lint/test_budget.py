@@ -27,7 +27,7 @@ ROOMS = {
     "models": (37, 2965),
     "optimizers": (4, 9),
     "pretrained": (22, 1825),
-    "recipes": (54, 4358),
+    "recipes": (52, 4256),
     "search": (17, 1181),
     "tasks": (46, 4229),
     "text": (22, 2458),

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.models.distillation_objectives import MEASURES
 from keras_bert_rebuild.recipes.pretraining.distilled_tokens import DISTILLED, DistilledTokens
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.pretraining.setting_checks import above_zero, check_choices
-from keras_bert_rebuild.recipes.settings import check_whole_numbers, settings_from_dict
+from keras_bert_rebuild.recipes.settings import setting, settings_from_dict
 
 STARTS = ("teacher", "scratch")
 RELATIONS = tuple(f"{one}-{other}" for one in ("query", "key", "value") for other in ("query", "key", "value"))
@@ -20,7 +18,6 @@ RELATIONS = tuple(f"{one}-{other}" for one in ("query", "key", "value") for othe
 OF_TEACHER = ("model", "init", "objective", "generator_size", "discriminator_weight", "next_sentence", "decay_from", "decay_step")
 
 WEIGHTS = ("mlm_weight", "soft_weight", "hidden_weight", "relation_weight")
-WHOLE_NUMBERS = {"layers": 1, "hidden_size": 1, "attention_heads": 1, "intermediate_size": 1, "relation_heads": 1}
 
 _PAIR = re.compile(r"(\d+):(\d+)")
 
@@ -41,23 +38,23 @@ class DistillSettings(PretrainSettings):
     teacher: str | None = None
     """The teacher, anything that `from_pretrained` reads."""
 
-    layers: int | None = None
+    layers: int | None = setting(None, least=1)
     """Encoder blocks of the student (default: half of the teacher's)."""
 
-    hidden_size: int | None = None
+    hidden_size: int | None = setting(None, least=1)
     """Hidden size of the student; the width of attention heads and the proportion of the feed-forward layers stay the same
     (default: the teacher's)."""
 
-    attention_heads: int | None = None
+    attention_heads: int | None = setting(None, least=1)
     """Attention heads of the student (default: in proportion to its hidden size)."""
 
-    intermediate_size: int | None = None
+    intermediate_size: int | None = setting(None, least=1)
     """Width of the student's feed-forward layers (default: in proportion to its hidden size)."""
 
-    student: object = None
+    student: Mapping[str, Any] | None = setting(None, words="fields of a config by name")
     """Further fields of the student's config that differ from the teacher's, such as hidden_dropout_prob: 0."""
 
-    start: str | None = None
+    start: str | None = setting(None, choices=STARTS)
     """Initial weights of the student: teacher (copied from blocks of the teacher) or scratch (random) (default: teacher if only the
     number of blocks differs)."""
 
@@ -65,32 +62,32 @@ class DistillSettings(PretrainSettings):
     """Blocks of the teacher, from 1, that the student's blocks are copied from (default: evenly spaced from the first to the
     last)."""
 
-    mlm_weight: float = 2.0
+    mlm_weight: float = setting(2.0, least=0)
     """Weight of the masked language modelling loss; 0 for none."""
 
-    soft_weight: float = 5.0
+    soft_weight: float = setting(5.0, least=0)
     """Weight of the distillation loss: the teacher's distribution over the vocabulary at the masked tokens; 0 for none."""
 
-    temperature: float = 2.0
+    temperature: float = setting(2.0, above=0)
     """Softmax temperature of that distillation loss."""
 
-    hidden_weight: float = 1.0
+    hidden_weight: float = setting(1.0, least=0)
     """Weight of the loss between the hidden states of teacher and student; 0 for none."""
 
     hidden_layers: object = "last"
     """Layers whose hidden states are matched: last; uniform (every layer of the student with one of the teacher); or pairs
     TEACHER:STUDENT such as 12:6, counted from 1, with 0 for the embeddings."""
 
-    hidden_measure: str = "cosine"
+    hidden_measure: str = setting("cosine", choices=MEASURES)
     """Distance of hidden states: cosine, or mse (mean squared error)."""
 
-    relation_weight: float = 0.0
+    relation_weight: float = setting(0.0, least=0)
     """Weight of the loss between self-attention relations (MiniLM); 0 for none."""
 
     relation_layers: object = "last"
     """Blocks whose attention relations are matched, written like `hidden_layers`; MiniLMv2 uses 21:6 for a large teacher."""
 
-    relation_heads: int | None = None
+    relation_heads: int | None = setting(None, least=1)
     """Relation heads, a divisor of both hidden sizes (default: the teacher's attention heads)."""
 
     relations: Sequence[str] = ("query-query", "key-key", "value-value")
@@ -108,20 +105,9 @@ class DistillSettings(PretrainSettings):
         _refuse_of_teacher(self)
         if not isinstance(self.teacher, str) or not self.teacher:
             raise ValueError(f"teacher must be the path of a checkpoint; got {self.teacher!r}.")
-        check_whole_numbers(self, WHOLE_NUMBERS, optional=tuple(WHOLE_NUMBERS))
-        for name in WEIGHTS:
-            if not is_number(getattr(self, name)) or getattr(self, name) < 0:
-                raise ValueError(f"{name} must be a number of at least 0; got {getattr(self, name)!r}.")
+        super().__post_init__()
         if not any(getattr(self, name) for name in WEIGHTS[1:]):
             raise ValueError(f"one of {', '.join(WEIGHTS[1:])} must be above 0; without any, nothing is learned from the teacher.")
-        above_zero(self, ("temperature",))
-        check_choices(self, {"start": (*STARTS, None), "hidden_measure": MEASURES})
-        if self.student is not None and not isinstance(self.student, Mapping):
-            raise ValueError(f"student must have fields of a config by name; got {self.student!r}.")
-        for name in ("start_blocks", "relations"):
-            if not isinstance(getattr(self, name), (list, tuple)):
-                raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}.")
-            object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.start == "scratch" and self.start_blocks:
             raise ValueError(f"start_blocks are for start='teacher'; got {list(self.start_blocks)} with 'scratch'.")
         for block in self.start_blocks:
@@ -131,7 +117,6 @@ class DistillSettings(PretrainSettings):
             raise ValueError(f"relations must be some of {', '.join(RELATIONS)}; got {list(self.relations)}.")
         for name in ("hidden_layers", "relation_layers"):
             object.__setattr__(self, name, _layers(name, getattr(self, name)))
-        super().__post_init__()
 
     def model_config(self, vocab_size: int, pad_token_id: int) -> BertConfig:
         raise ValueError("the config of a student is derived from its teacher's: see student_config.")

@@ -10,8 +10,8 @@ from typing import Any
 from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.pretraining.example_settings import STEPS
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.run_folder import read_yaml
-from keras_bert_rebuild.recipes.settings import parse_yaml, settings_from_dict, size_fields
+from keras_bert_rebuild.recipes.run_folder import parse_yaml, read_yaml
+from keras_bert_rebuild.recipes.settings import settings_from_dict, size_fields
 from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS
 
 # The recipes of the package, files of `presets`.

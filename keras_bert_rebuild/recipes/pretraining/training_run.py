@@ -10,7 +10,7 @@ import keras
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.recipes.pretraining.decay_from import decay_checkpoint
-from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
+from keras_bert_rebuild.recipes.pretraining.optimizer_settings import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
 from keras_bert_rebuild.recipes.pretraining.time_budget import FirstBatch, TimeBudget
 from keras_bert_rebuild.recipes.probing.baselines import record_baselines
