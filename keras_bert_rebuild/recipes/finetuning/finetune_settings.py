@@ -200,8 +200,8 @@ class FinetuneSettings:
             raise ValueError(f"class_weights must be weights by label, or {BALANCED!r}; got {weights!r:.80}.")
         if isinstance(weights, dict) and not all(is_number(weight) and weight > 0 for weight in weights.values()):
             raise ValueError(f"class_weights must be numbers above 0; got {weights!r:.80}.")
-        of_dims = self.matryoshka_weights
-        if of_dims is not None and not (len(of_dims) == len(self.matryoshka_dims or ()) and all(is_number(x) and x > 0 for x in of_dims)):
+        dims, of_dims = self.matryoshka_dims or (), self.matryoshka_weights
+        if of_dims is not None and not (len(of_dims) == len(dims) and all(is_number(x) and x > 0 for x in of_dims)):
             raise ValueError(f"matryoshka_weights must be a number above 0 for each of matryoshka_dims; got {of_dims!r:.80}.")
 
     def resolved(self) -> dict[str, Any]:
