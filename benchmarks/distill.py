@@ -68,9 +68,8 @@ def train(args, side, seed):
     """Train one side; the folder of its model."""
     from keras_bert_rebuild import BertConfig
     from keras_bert_rebuild.pretrained.config_files import config_to_huggingface
-    from keras_bert_rebuild.recipes.pretraining.distill_settings import DistillSettings
-    from keras_bert_rebuild.recipes.pretraining.student import student_config
-    from keras_bert_rebuild.recipes.pretraining.teacher import teacher_facts
+    from keras_bert_rebuild.recipes.pretraining.distill import DistillSettings
+    from keras_bert_rebuild.recipes.pretraining.student import student_config, teacher_facts
 
     run = args.work / f"{side.replace(', ', '-')}-{args.minutes:g}-{seed}"
     options = ["--output", run, *common(args, args.minutes, seed)]
@@ -94,8 +93,7 @@ def train(args, side, seed):
 def copied(args, settings, config):
     """A folder of the weights that the student starts with."""
     from keras_bert_rebuild import build_model, save_pretrained
-    from keras_bert_rebuild.recipes.pretraining.student import copy_weights, source_blocks
-    from keras_bert_rebuild.recipes.pretraining.teacher import load_teacher, teacher_tokenizer
+    from keras_bert_rebuild.recipes.pretraining.student import copy_weights, load_teacher, source_blocks, teacher_tokenizer
 
     teacher, student = load_teacher(args.teacher), build_model(config, ["mlm"])
     copy_weights(teacher, student, source_blocks(settings, teacher.config, config))

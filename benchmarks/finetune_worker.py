@@ -157,8 +157,8 @@ def own(folder, job):
 
 def judge(folder, job):
     """Scores of the best epoch on dev of transformers' training, computed by ours."""
-    from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import chosen_metric, is_better
-    from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import evaluate_task as judged
+    from keras_bert_rebuild.recipes.finetuning.finetune_callback import chosen_metric, is_better
+    from keras_bert_rebuild.recipes.finetuning.finetune_callback import evaluate_task as judged
     from keras_bert_rebuild.tasks.registry import finetune_task
     from keras_bert_rebuild.tasks.saved_task import load_task
 

@@ -86,7 +86,6 @@ def measure(setting, no_dropout):
 
     from keras_bert_rebuild.data.corpora.documents import TokenCorpus
     from keras_bert_rebuild.recipes.planning.measured_memory import measure_memory
-    from keras_bert_rebuild.recipes.planning.run_memory import run_memory
     from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
     from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 
@@ -113,7 +112,18 @@ def measure(setting, no_dropout):
     rows = last.batch_size // settings.gradient_accumulation_steps
     longest = replace(settings, phases=(last,), batch_warmup=(), batch_warmup_steps=None)
     extended = measure_memory(config, longest, rows).total
-    return {"run": measured, "estimate": run_memory(config, settings, "cpu").total, "extended": extended}
+    return {"run": measured, "estimate": estimate(config, settings), "extended": extended}
+
+
+def estimate(config, settings):
+    """Bytes of the most demanding step of a run by the estimate of a plan; growing batches need most at the end."""
+    from keras_bert_rebuild.recipes.step_costs import step_memory
+
+    found = []
+    for phase in settings.all_phases:
+        one = replace(settings, phases=(phase,), batch_warmup=(), batch_warmup_steps=None)
+        found.append(step_memory(config, one, "cpu", phase.batch_size // settings.gradient_accumulation_steps).total)
+    return max(found)
 
 
 def status(name):

@@ -21,8 +21,7 @@ def prepare(job):
     from keras_bert_rebuild.data.corpora.prepare import prepare as prepare_tokens
     from keras_bert_rebuild.data.corpora.read_corpus import WordCounts
     from keras_bert_rebuild.pretrained.config_files import config_to_huggingface
-    from keras_bert_rebuild.recipes.pretraining.recipe import read_recipe
-    from keras_bert_rebuild.recipes.pretraining.recipe_budget import UTILISATION, choose_size
+    from keras_bert_rebuild.recipes.pretraining.recipe import UTILISATION, choose_size, read_recipe
     from keras_bert_rebuild.recipes.settings import size_fields
     from keras_bert_rebuild.recipes.step_costs import matrix_ceiling
     from keras_bert_rebuild.text.vocabulary import save_vocabulary, train_vocabulary
@@ -54,8 +53,7 @@ def prepare(job):
 
 def ours(job):
     """Train by a recipe, and score the checkpoints."""
-    from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import pretrain_recipe
-    from keras_bert_rebuild.recipes.pretraining.recipe_progress import Quiet
+    from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import Quiet, pretrain_recipe
 
     folder, output = Path(job["folder"]), Path(job["output"])
     shutil.rmtree(output, ignore_errors=True)

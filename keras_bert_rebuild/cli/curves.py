@@ -20,7 +20,7 @@ def add_arguments(parser):
 def run(args):
     """Draw the curves and return the exit code."""
     from keras_bert_rebuild.recipes.metrics_table import draw_curves, read_curves
-    from keras_bert_rebuild.recipes.probing.baselines import BASELINES, read_baselines
+    from keras_bert_rebuild.recipes.probing.probes import BASELINES, read_baselines
 
     folder = args.run if args.run.is_dir() else args.run.parent
     output = args.output or folder / "curves.svg"

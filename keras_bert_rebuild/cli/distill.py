@@ -13,7 +13,7 @@ from keras_bert_rebuild.cli.shared_options import add_mix, check_mix, refuse_tog
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.distillation_objectives import MEASURES
-from keras_bert_rebuild.recipes.pretraining.distill_settings import OF_TEACHER, RELATIONS, STARTS, DistillSettings
+from keras_bert_rebuild.recipes.pretraining.distill import OF_TEACHER, RELATIONS, STARTS, DistillSettings
 
 # How options are parsed that are neither a number nor any text.
 KINDS = {

@@ -23,7 +23,6 @@ EXAMPLES = {
     "plan": (
         "plan --model base --tpu v5e:4x4 --batch-size 1024",
         "plan --model base --gpu h100 --gpus 8 --tokens 100e9 --format json",
-        "plan --loss run-tiny run-mini run-small --gpu h100",
     ),
     "convert": ("convert --model bert-base-uncased --output bert-keras --format keras",),
     "embed": (

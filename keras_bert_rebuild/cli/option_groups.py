@@ -29,7 +29,7 @@ GROUPS = (
     ),
     (
         "training",
-        "steps epochs minutes tokens hours loss orders batch-size gradient-accumulation-steps batch-warmup batch-warmup-steps "
+        "steps epochs minutes tokens batch-size gradient-accumulation-steps batch-warmup batch-warmup-steps "
         "optimizer learning-rate head-rate schedule warmup-steps warmup-ratio decay-fraction decay-shape decay-from decay-step "
         "weight-decay layer-decay beta-2 clip-norm dropout ema",
     ),

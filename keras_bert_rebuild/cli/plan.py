@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from keras_bert_rebuild.cli.option_kinds import above_zero, existing, number, size_or_path, whole
-from keras_bert_rebuild.cli.shared_options import add_flag, option_of
+from keras_bert_rebuild.cli.option_kinds import number, size_or_path, whole
+from keras_bert_rebuild.cli.shared_options import add_flag
 from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, TPU_CHIPS
 from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, NEXT_SENTENCE, OPTIMIZERS
@@ -23,25 +23,10 @@ def add_arguments(parser):
     parser.add_argument(
         "--model",
         type=size_or_path,
+        required=True,
         metavar="SIZE|PATH",
-        help=f"size ({', '.join(SIZES)}) or the path of a config.json; required without --loss (default: with --loss, tiny "
-        "to large)",
+        help=f"size ({', '.join(SIZES)}) or the path of a config.json",
     ).known = tuple(SIZES)
-    parser.add_argument(
-        "--loss",
-        type=existing,
-        nargs="+",
-        metavar="RUN",
-        help="fit a scaling law to these finished runs on one corpus, to predict the loss and cost of larger ones "
-        "(default: no prediction)",
-    )
-    parser.add_argument("--hours", type=above_zero, metavar="X", help="with --loss: hours of training (default: see --tokens)")
-    parser.add_argument(
-        "--orders",
-        type=above_zero,
-        metavar="X",
-        help="with --loss: orders of magnitude by which to extrapolate beyond the runs (default: 1)",
-    )
     parser.add_argument(
         "--tpu",
         type=str,
@@ -84,7 +69,7 @@ def add_arguments(parser):
         "--tokens",
         type=_whole,
         metavar="N",
-        help="training tokens in total, such as 137e9 (default: 1e9; with --loss 20 per parameter)",
+        help="training tokens in total, such as 137e9 (default: 1e9)",
     )
     parser.add_argument(
         "--utilisation",
@@ -116,15 +101,6 @@ def run(args):
     args.seq_len = args.max_seq_length
     given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
     topology = {name: getattr(args, name) for name in ("tpu", "gpus", "gpu", "cpu")}
-    if args.loss is not None:
-        return _print_losses(args, given, topology)
-    if args.model is None:
-        raise ValueError(
-            "a plan needs --model, a size such as base or the path of a config.json; or --loss with the folders of runs."
-        )
-    for name in ("hours", "orders"):
-        if getattr(args, name) is not None:
-            raise ValueError(f"--{name} is only for --loss: add --loss RUN ..., or leave it out.")
     others = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "measure", "vocab_size")}
     others |= {"packing": bool(args.packing), "tokens": BILLION if args.tokens is None else args.tokens}
     planned = plan(args.model, **topology, **others, **given)
@@ -132,24 +108,6 @@ def run(args):
         print(json.dumps(planned.to_dict(), indent=2))
     else:
         print_plan(planned, args.model)
-    return 0
-
-
-def _print_losses(args, given, topology):
-    """Print what a scaling law of runs says and return the exit code."""
-    from keras_bert_rebuild.cli.plan_loss import print_loss_plan
-    from keras_bert_rebuild.recipes.planning.loss_plan import ORDERS, loss_plan
-
-    for name in ("real_tokens", "compile", "measure", "vocab_size", "packing"):
-        if getattr(args, name) not in (None, False):
-            raise ValueError(f"{option_of(name)} is not for --loss, whose plans are those of the runs: leave it out.")
-    models = [] if args.model is None else [args.model]
-    times = {"tokens": args.tokens, "hours": args.hours, "orders": args.orders or ORDERS}
-    planned = loss_plan([str(run) for run in args.loss], models, **times, utilisation=args.utilisation, **topology, **given)
-    if args.format == "json":
-        print(json.dumps(planned.to_dict(), indent=2))
-    else:
-        print_loss_plan(planned, Console())
     return 0
 
 

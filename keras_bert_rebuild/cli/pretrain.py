@@ -78,7 +78,7 @@ def run(args):
     from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
     from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
     from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
-    from keras_bert_rebuild.recipes.probing.probe_report import probe_report
+    from keras_bert_rebuild.recipes.probing.probes import probe_report
     from keras_bert_rebuild.training.distributed.hosts import host_index, join_hosts
 
     refuse_together(args, *APART, ("minutes", "decay_from"))

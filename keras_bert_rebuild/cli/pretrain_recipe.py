@@ -103,7 +103,7 @@ def run_recipe(args, given):
 
 
 class _Printer:
-    """What is printed while a recipe is trained: see `recipe_progress.Quiet`."""
+    """What is printed while a recipe is trained: see `pretrain_recipe.Quiet`."""
 
     def __init__(self, console, args):
         self.console, self.args = console, args

@@ -1,23 +1,19 @@
-"""Settings: frozen dataclasses from and to YAML, the phases of a pretraining run, and the sizes of a new model.
-
-The YAML may be untrusted: plain values, bounded, without anchors, and with errors of one sentence.
-"""
+"""Settings as frozen dataclasses: how they are read from plain values and checked; phases of a run, and sizes of a new model."""
 
 import difflib
 import math
 import numbers
 import os
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
 
 import numpy as np
-import yaml
 
 from keras_bert_rebuild.config import CONFIG_CLASSES, BertConfig
 from keras_bert_rebuild.families import electra, transformer, xlnet
-from keras_bert_rebuild.files.limits import check_limit
-from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.limits import check_limit, is_number
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
 
 
@@ -63,28 +59,102 @@ def _as_number(value):
         return value
 
 
-# The minimum of every whole number.
-MINIMUMS = {"steps": 1, "batch_size": 1, "seq_len": 5, "max_predictions": 1}
+def setting(default: Any = MISSING, **rules: Any) -> Any:
+    """A field of settings, with rules for its values besides the type.
+
+    Args:
+        default: its default.
+        **rules: `least` and `most`, or `above`, for a number; `choices`, a tuple or a function that returns one; `each`, for a
+            list, the minimum of its whole numbers, or None for any; `accepts`, a function of the value that returns whether it is
+            allowed; and `words`, which replace the description of allowed values in the error.
+    """
+    return field(default=default, metadata=rules)
+
+
+def check_settings(settings):
+    """Refuse a field with a value that its type or its rules do not allow, and make tuples of lists.
+
+    Args:
+        settings: a dataclass, whose fields may be `setting`s.
+
+    Raises:
+        ValueError: there is one; the error says what is expected.
+    """
+    for one in fields(settings):
+        value, kinds = getattr(settings, one.name), _kinds(one.type)
+        if value is None and NoneType in get_args(one.type):
+            continue
+        expected = _expected(value, kinds, one.metadata)
+        if expected is not None:
+            raise ValueError(f"{one.name} must be {one.metadata.get('words', expected)}; got {value!r:.80}.")
+        if kinds == [Sequence]:
+            object.__setattr__(settings, one.name, tuple(value))
+
+
+def _kinds(annotation):
+    """The types of an annotation, without None."""
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    return [get_origin(kind) or kind for kind in kinds if kind is not NoneType]
+
+
+def _expected(value, kinds, rules):
+    """What a value should have been, for the error; None if it is that."""
+    if "accepts" in rules:
+        return None if rules["accepts"](value) else "other"
+    if "choices" in rules or kinds == [bool]:
+        choices = rules.get("choices", (True, False))
+        choices = choices() if callable(choices) else choices
+        return None if value in choices else f"one of {', '.join(map(repr, choices))}"
+    if kinds == [int]:
+        least = rules["least"]
+        return None if is_whole(value) and value >= least else f"a whole number of at least {least}"
+    if kinds == [float]:
+        words, holds = _limits(rules)
+        return None if is_number(value) and holds(value) else words
+    if kinds == [str]:
+        return None if isinstance(value, (str, os.PathLike)) else "a text"
+    if kinds == [Mapping]:
+        return None if isinstance(value, Mapping) else "values by name"
+    if kinds == [Sequence]:
+        if not isinstance(value, (list, tuple)):
+            return "a list"
+        if "each" in rules and not all(is_whole(item) and (rules["each"] is None or item >= rules["each"]) for item in value):
+            return "whole numbers" if rules["each"] is None else f"whole numbers of at least {rules['each']}"
+    return None
+
+
+def is_whole(value):
+    """Whether a value is a whole number, of Python or NumPy, and not a bool."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _limits(rules):
+    """The limits of a number as text, and as a function."""
+    if "above" in rules:
+        return f"a number above {rules['above']}", lambda value: value > rules["above"]
+    low, high = rules.get("least", 0 if "most" in rules else -math.inf), rules.get("most", math.inf)
+    words = f" from {low} to {high}" if "most" in rules else f" of at least {low}" if "least" in rules else ""
+    return f"a number{words}", lambda value: low <= value <= high
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
     """A part of a run in which all examples have the same maximum length."""
 
-    steps: int
+    steps: int = setting(least=1)
     """Optimizer steps."""
 
-    batch_size: int
+    batch_size: int = setting(least=1)
     """Examples per optimizer step, of all micro-batches together."""
 
-    seq_len: int
+    seq_len: int = setting(least=5)
     """Tokens of an example, special ones included."""
 
-    max_predictions: int | None = None
+    max_predictions: int | None = setting(None, least=1)
     """Maximum number of positions to predict in an example; None: as many as the mask rate of the run needs."""
 
     def __post_init__(self):
-        check_whole_numbers(self, MINIMUMS, optional=("max_predictions",))
+        check_settings(self)
         check_limit("max_position_embeddings", self.seq_len, "seq_len")
 
     def with_predictions(self, mask_rate):
@@ -111,16 +181,6 @@ def as_phase(phase, index):
         expected = "steps, batch_size and seq_len, and may have max_predictions"
         raise ValueError(f"a phase must have {expected}; phase {index} is {phase!r:.80}.")
     return Phase(**phase)
-
-
-def check_whole_numbers(settings, minimums, optional=()):
-    """Refuse fields that are not whole numbers or below their minimum; optional ones may be None."""
-    for name, low in minimums.items():
-        value = getattr(settings, name)
-        if value is None and name in optional:
-            continue
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < low:
-            raise ValueError(f"{name} must be a whole number of at least {low}; got {value!r:.80}.")
 
 
 # Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962);
@@ -169,47 +229,3 @@ def size_fields(model):
     values = read_json(model, f"one of the sizes {', '.join(SIZES)}, or the config file of a model,")
     read = config_from_huggingface if "model_type" in values else config_from_google
     return read(values, model).to_dict()
-
-
-# The loader in C is ten times as fast; both load only plain values.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-# The loader in C refuses lone surrogates, which names of files that are not UTF-8 contain.
-HALF = re.compile(r"\\u[dD][89a-fA-F]")
-SLOWLY_CHARACTERS = 1 << 16
-
-
-def parse_yaml(text, where):
-    """The value of a YAML text: numbers, strings, lists and dictionaries.
-
-    Args:
-        text: a string.
-        where: the file, for errors.
-
-    Raises:
-        ValueError: it is not YAML, is nested too deeply, or has an anchor or alias, which could expand to a billion values.
-    """
-    loader = yaml.SafeLoader if len(text) <= SLOWLY_CHARACTERS and HALF.search(text) else LOADER
-    try:
-        _check_events(text, loader, where)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{printable(where)} must be YAML in UTF-8: {printable(' '.join(str(error).split()))}.") from None
-    try:
-        return yaml.load(text, Loader=loader)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{printable(where)} must be YAML in UTF-8: {printable(' '.join(str(error).split()))}.") from None
-    except (ValueError, OverflowError, RecursionError) as error:  # a number of thousands of digits, a thirteenth month
-        raise ValueError(f"{printable(where)} must be YAML with plain values: {printable(error)}") from None
-
-
-def _check_events(text, loader, where):
-    """Refuse anchors, aliases and too deeply nested values before anything is built from them."""
-    depth = 0
-    for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise yaml.YAMLError(f"anchors and aliases are not read, and line {event.start_mark.line + 1} has {event.anchor!r}")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            check_limit("yaml_depth", depth, f"{printable(where)}, from the outermost value to the innermost,")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1

@@ -10,7 +10,7 @@ from helpers.command_line import run_verb, said_by_verb
 from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.cli.distill import WITHOUT_OPTION
 from keras_bert_rebuild.cli.shared_options import option_of
-from keras_bert_rebuild.recipes.pretraining.distill_settings import DistillSettings
+from keras_bert_rebuild.recipes.pretraining.distill import DistillSettings
 from keras_bert_rebuild.recipes.run_folder import read_yaml
 
 

@@ -90,8 +90,6 @@ ON_TORCH = (
     "cli/test_pretrain_recipe.py",
     "explain/test_gallery.py",
     "programs/test_[ct]*",
-    "recipes/planning/test_plan_scaling.py",
-    "recipes/planning/test_scaling_law.py",
     "recipes/pretraining/test_batch_warmup.py",
     "recipes/pretraining/test_curriculum.py",
     "recipes/pretraining/test_decay_from.py",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bert_rebuild import BertConfig
-from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer
+from keras_bert_rebuild.recipes.pretraining.optimizer_settings import make_optimizer
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import (
     Work,

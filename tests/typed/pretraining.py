@@ -18,7 +18,7 @@ from keras_bert_rebuild import (
     pretraining_batches,
 )
 from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
-from keras_bert_rebuild.recipes.planning.plan_result import Plan
+from keras_bert_rebuild.recipes.planning.plan import Plan
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 from keras_bert_rebuild.training.optimizers.by_path import averaged_weights

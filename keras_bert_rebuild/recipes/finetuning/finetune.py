@@ -17,7 +17,14 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
-from keras_bert_rebuild.recipes.finetuning.finetune_checkpoints import FinetuneCheckpoints, RestOfEpoch
+from keras_bert_rebuild.recipes.finetuning.finetune_callback import (
+    COLUMNS,
+    FinetuneCallback,
+    FinetuneCheckpoints,
+    RestOfEpoch,
+    Training,
+    evaluate_task,
+)
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     check_examples,
     check_options,
@@ -25,9 +32,9 @@ from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     examples_of,
     loss_weights,
     name_of,
+    shared_lengths,
     understood,
 )
-from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import COLUMNS, FinetuneCallback, Training, evaluate_task
 from keras_bert_rebuild.recipes.finetuning.finetune_report import REPORTS, write_report
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
@@ -35,20 +42,12 @@ from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.row_predictions import compile_predictions_ahead
 from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
-from keras_bert_rebuild.tasks.text_rows import buckets_for
 from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze, layer_rates, matches_any
 from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
-
-# Maximum number of lengths on JAX: with the last batch of an epoch, where it stays smaller, a training has at most five shapes.
-LENGTHS = 4
-
-# Tokens that MiniLM could train on in the time it takes to compile a training step and a prediction for one length: on two CPU
-# cores 5 seconds at 2,000 tokens per second; on an H100, at a million, 7 seconds, or 1.5 to fetch the programs of an earlier run.
-PRICE, ACCELERATOR_PRICE = 10_000, 4_000_000
 
 # Settings of a task that affect its training only: those of another run are not used.
 OF_TRAINING = ("example_kind", "objective", "negatives", "positive_weight", "scale", "score_range", "flops", "flops_steps")
@@ -251,22 +250,6 @@ def _trained_further(spec, trained, arguments):
     made = spec.task_class.from_encoder(encoder, **{**kept, **arguments}, new_head=False)
     made.head_origin = made.head_origin or "kept"
     return made
-
-
-def shared_lengths(encoded, settings, max_len):
-    """The lengths that rows of training and evaluations are padded to, so that both are compiled for the same shapes.
-
-    On JAX, a shorter training has fewer lengths, since each must save more time than its compilation takes.
-
-    Args:
-        encoded: the `Encoded` rows of training, dev and test, by name.
-        settings: `FinetuneSettings`.
-        max_len: maximum number of tokens in a row.
-    """
-    epochs = settings.steps * settings.batch_size / len(encoded["train"]) if settings.steps else settings.epochs
-    price = (ACCELERATOR_PRICE if traits.runs_on_accelerator() else PRICE) / epochs
-    sizes = [len(row) for rows in encoded.values() for row in rows.windows.ids]
-    return buckets_for(sizes, max_len, LENGTHS, price)
 
 
 def adapt(model, settings):

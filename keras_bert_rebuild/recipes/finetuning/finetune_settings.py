@@ -2,21 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.limits import is_number
-from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict
+from keras_bert_rebuild.recipes.settings import check_settings, is_whole, plain, setting, settings_from_dict
 from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
-# The minimum of every whole number.
-MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
-MINIMUMS |= {"save_steps": 1, "lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1, "chunk": 1}
-OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives", "chunk")
 # Fields for some of the tasks, which `FinetuneTask.options` lists.
 OF_SOME = (
     "temperature",
@@ -33,13 +28,21 @@ OF_SOME = (
     "positive_weight",
     "flops",
 )
-# Fractions, and whether they may be None.
-FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
 
 
 def all_objectives() -> tuple[str, ...]:
     """The objectives of all tasks, including user-defined ones."""
     return tuple(dict.fromkeys((*OBJECTIVES, *RERANKING_OBJECTIVES)))
+
+
+def are_sizes(value):
+    """Whether a value is a list of whole numbers of at least 1."""
+    return isinstance(value, (list, tuple)) and bool(value) and all(is_whole(size) and size > 0 for size in value)
+
+
+def are_weights(value):
+    """Whether a value is a list of two numbers of at least 0."""
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(is_number(weight) and weight >= 0 for weight in value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,46 +52,46 @@ class FinetuneSettings:
     Reference: Devlin et al., 2019, appendix A.3, for the ranges of rate, batch size and epochs.
     """
 
-    epochs: int = 3
+    epochs: int = setting(3, least=1)
     """Passes over the training examples."""
 
-    steps: int | None = None
+    steps: int | None = setting(None, least=1)
     """Optimizer steps, instead of `epochs` (default: as many as the epochs have)."""
 
-    batch_size: int = 32
+    batch_size: int = setting(32, least=1)
     """Examples per optimizer step; a text longer than `max_len` counts once for each of its windows."""
 
-    learning_rate: float = 3e-5
+    learning_rate: float = setting(3e-5, above=0)
     """Peak learning rate; BERT's authors tried 2e-5, 3e-5 and 5e-5."""
 
     new_head: bool = False
     """Initialise the head, and use no settings of a trained task's folder (default: a head of the same task and labels is kept, and
     of a retrieval model everything above the encoder)."""
 
-    head_rate: float = 1.0
+    head_rate: float = setting(1.0, above=0)
     """Learning rate of the task head, as a multiple of `learning_rate`."""
 
-    warmup: float = 0.1
+    warmup: float = setting(0.1, most=1)
     """Learning rate warm-up as a fraction of the steps; afterwards the rate decays linearly to 0."""
 
-    weight_decay: float = 0.01
+    weight_decay: float = setting(0.01, most=1)
     """Weight decay (decoupled, as in AdamW); biases and normalisation parameters are not decayed."""
 
-    layer_decay: float = 1.0
+    layer_decay: float = setting(1.0, most=1)
     """Layer-wise learning rate decay: each block learns at this fraction of the rate of the block above it, such as 0.9; 1 for
     none."""
 
-    clip_norm: float | None = 1.0
+    clip_norm: float | None = setting(1.0, above=0)
     """Maximum global gradient norm."""
 
-    dropout: float | None = None
+    dropout: float | None = setting(None, most=1)
     """Dropout rate everywhere in the model (default: the model's own rates)."""
 
-    max_len: int | None = None
+    max_len: int | None = setting(None, least=8)
     """Maximum sequence length in tokens; longer texts are split into overlapping windows (default: the model's maximum, at most
     512)."""
 
-    stride: int | None = None
+    stride: int | None = setting(None, least=0)
     """Tokens by which successive windows of a long text overlap (default: a quarter of `max_len`)."""
 
     class_weights: dict | str | None = None
@@ -98,25 +101,25 @@ class FinetuneSettings:
     metric: str | None = None
     """Metric that selects the best checkpoint (default: the main metric of the task)."""
 
-    evaluate_steps: int | None = None
+    evaluate_steps: int | None = setting(None, least=1)
     """Optimizer steps between evaluations (default: once per epoch)."""
 
-    patience: int | None = None
+    patience: int | None = setting(None, least=1)
     """Early stopping: evaluations without improvement before training ends (default: no early stopping)."""
 
-    lora_rank: int | None = None
+    lora_rank: int | None = setting(None, least=1)
     """Train LoRA adapters of this rank and the task head instead of all weights (default: all weights)."""
 
-    freeze: Sequence[str] = ()
+    freeze: Sequence[str] = setting((), words="a list of regular expressions")
     """Regular expressions; variables whose path matches one are frozen, such as ^Embedding- for the embeddings (default: none)."""
 
-    objective: str | None = None
+    objective: str | None = setting(None, choices=lambda: (*all_objectives(), None))
     """Training objective. similarity: cosine, cosent or in_batch_negatives (default: cosine if every pair has a score, otherwise
     in_batch_negatives). retrieval, sparse-retrieval and late-interaction: in_batch_negatives (default), margin_mse or distillation.
     labelled-similarity: triplet (default) or contrastive. rerank: binary, graded, pairwise, listwise or lambda, or for the scores
     of a teacher margin_mse, mse or list_net (default: chosen by the examples)."""
 
-    temperature: float | None = None
+    temperature: float | None = setting(None, above=0)
     """Temperature that divides cosine similarities in the loss, such as 0.05 (default: that of the objective)."""
 
     learned_temperature: bool = False
@@ -125,13 +128,13 @@ class FinetuneSettings:
     symmetric: bool = False
     """Add the loss in the other direction: for each positive, find its query in the batch (retrieval)."""
 
-    matryoshka_dims: Sequence[int] | None = None
+    matryoshka_dims: Sequence[int] | None = setting(None, accepts=are_sizes, words="a list of whole numbers of at least 1")
     """Dimensions of prefixes of the vectors that are trained too (Matryoshka), such as 384 128 64 (default: none)."""
 
-    matryoshka_weights: Sequence[float] | None = None
+    matryoshka_weights: Sequence[float] | None = setting(None, words="a number above 0 for each of matryoshka_dims")
     """Weights of the losses of the Matryoshka dimensions (default: all 1)."""
 
-    chunk: int | None = None
+    chunk: int | None = setting(None, least=1)
     """Encode this many rows at a time, so that memory does not grow with the batch (gradient caching), for about a third more
     computation (retrieval, labelled-similarity; default: all at once)."""
 
@@ -152,102 +155,54 @@ class FinetuneSettings:
     """Add a conditional random field to the head; its transition scores learn at 100 times the learning rate
     (token-classification)."""
 
-    dtype: str = "float32"
+    dtype: str = setting("float32", choices=DTYPES)
     """Precision: float32, or mixed_bfloat16 (computation in bfloat16, weights in float32)."""
 
-    jit_compile: bool | str = "auto"
+    jit_compile: bool | str = setting("auto", choices=(True, False, "auto"))
     """Compile training steps with XLA; auto compiles on JAX, and on TensorFlow with an accelerator."""
 
-    columns: dict | None = None
+    columns: Mapping[str, Any] | None = setting(None, words="names or numbers by part")
     """Columns of the files, by name or number from 1, such as text=utterance label=2 (default: the usual names, or the order text,
     second text, label)."""
 
-    header: bool | None = None
+    header: bool | None = setting(None, choices=(True, False, None))
     """The first row of a table holds the column names (default: detected)."""
 
-    format: str | None = None
+    format: str | None = setting(None, choices=(*FORMATS, None))
     """Format of the files (default: by the file name)."""
 
-    log_steps: int = 10
+    log_steps: int = setting(10, least=1)
     """Optimizer steps between rows of metrics.csv."""
 
-    save_steps: int = 500
+    save_steps: int = setting(500, least=1)
     """Optimizer steps between the checkpoints from which an interrupted run resumes; they are deleted at the end."""
 
-    workers: int = 0
+    workers: int = setting(0, least=0)
     """Threads that prepare batches during training; 0 prepares them between steps."""
 
-    seed: int = 0
+    seed: int = setting(0, least=0)
     """Random seed of the new head, the order of the examples and dropout."""
 
-    negatives: int | None = None
+    negatives: int | None = setting(None, least=1)
     """Negatives per query in each step (rerank, sparse-retrieval, late-interaction; default: as many as the examples have, at most
     7; for rerank without any, 4 random ones)."""
 
-    positive_weight: float | None = None
+    positive_weight: float | None = setting(None, above=0)
     """Weight of relevant texts in the binary and graded objectives (rerank; default: 1)."""
 
-    flops: Sequence[float] | None = None
+    flops: Sequence[float] | None = setting(None, accepts=are_weights, words="two numbers from 0, for queries and for documents")
     """Weights of the FLOPS regularisation of queries and of documents (sparse-retrieval; default: 5e-5 3e-5)."""
 
     def __post_init__(self) -> None:
-        check_whole_numbers(self, MINIMUMS, OPTIONAL)
-        for name, optional in FRACTIONS.items():
-            value = getattr(self, name)
-            if not (value is None and optional) and not (is_number(value) and 0 <= value <= 1):
-                raise ValueError(f"{name} must be a number from 0 to 1; got {value!r:.80}.")
-        for name in ("learning_rate", "head_rate", "clip_norm", "temperature", "positive_weight"):
-            value = getattr(self, name)
-            optional = name in ("clip_norm", "temperature", "positive_weight")
-            if not (value is None and optional) and not (is_number(value) and value > 0):
-                raise ValueError(f"{name} must be a number above 0; got {value!r:.80}.")
-        for name, values in (
-            ("dtype", DTYPES),
-            ("objective", (*all_objectives(), None)),
-            ("jit_compile", (True, False, "auto")),
-            ("format", (*FORMATS, None)),
-            ("header", (True, False, None)),
-            ("crf", (True, False)),
-            ("new_head", (True, False)),
-            ("learned_temperature", (True, False)),
-            ("symmetric", (True, False)),
-        ):
-            if getattr(self, name) not in values:
-                raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r:.80}.")
-        if self.flops is not None:
-            numbers = self.flops if isinstance(self.flops, (list, tuple)) else ()
-            if len(numbers) != 2 or not all(is_number(weight) and weight >= 0 for weight in numbers):
-                raise ValueError(f"flops must be two numbers from 0, for queries and for documents; got {self.flops!r:.80}.")
-            object.__setattr__(self, "flops", tuple(numbers))
-        if isinstance(self.freeze, str) or not isinstance(self.freeze, (list, tuple)):
-            raise ValueError(f"freeze must be a list of regular expressions; got {self.freeze!r:.80}.")
-        object.__setattr__(self, "freeze", tuple(self.freeze))
-        if not (self.columns is None or isinstance(self.columns, dict)):
-            raise ValueError(f"columns must be names or numbers by part; got {self.columns!r:.80}.")
+        check_settings(self)
         weights = self.class_weights
         if not (weights is None or weights == BALANCED or isinstance(weights, dict)):
             raise ValueError(f"class_weights must be weights by label, or {BALANCED!r}; got {weights!r:.80}.")
         if isinstance(weights, dict) and not all(is_number(weight) and weight > 0 for weight in weights.values()):
             raise ValueError(f"class_weights must be numbers above 0; got {weights!r:.80}.")
-
-        self._check_vectors()
-
-    def _check_vectors(self):
-        """Refuse invalid Matryoshka dimensions, margins and prompts."""
-        dims, weights = self.matryoshka_dims, self.matryoshka_weights
-        if dims is not None and not (isinstance(dims, (list, tuple)) and dims and all(isinstance(n, int) and n > 0 for n in dims)):
-            raise ValueError(f"matryoshka_dims must be a list of whole numbers of at least 1; got {dims!r:.80}.")
-        if weights is not None and not (
-            isinstance(weights, (list, tuple)) and len(weights) == len(dims or ()) and all(is_number(x) and x > 0 for x in weights)
-        ):
-            raise ValueError(f"matryoshka_weights must be a number above 0 for each of matryoshka_dims; got {weights!r:.80}.")
-        margin = self.false_negative_margin
-        if not (margin is None or is_number(margin)):
-            raise ValueError(f"false_negative_margin must be a number; got {margin!r:.80}.")
-        for name in ("guide", "query_prompt", "document_prompt"):
-            value = getattr(self, name)
-            if not (value is None or isinstance(value, (str, Path))):
-                raise ValueError(f"{name} must be a text; got {value!r:.80}.")
+        dims, of_dims = self.matryoshka_dims or (), self.matryoshka_weights
+        if of_dims is not None and not (len(of_dims) == len(dims) and all(is_number(x) and x > 0 for x in of_dims)):
+            raise ValueError(f"matryoshka_weights must be a number above 0 for each of matryoshka_dims; got {of_dims!r:.80}.")
 
     def resolved(self) -> dict[str, Any]:
         """The settings as plain values, as saved in a run's folder."""

@@ -18,7 +18,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import unwritten
 from keras_bert_rebuild.kernels.jax_devices import compiling_for_cuda
 from keras_bert_rebuild.layers.keras_layers import skipped_initialization
-from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer
+from keras_bert_rebuild.recipes.pretraining.optimizer_settings import make_optimizer
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.compile_model import compile_model
 

@@ -219,3 +219,18 @@ def this_processor(dtype):
         raise ValueError("a plan for the CPU needs a system that reports its free memory; this one does not.")
     rate = matrix_ceiling("bfloat16" if dtype == "mixed_bfloat16" else "float32")
     return Topology(Device("cpu", "this processor", rate, rate, free, 0.0, 0.0, None, "measured"), (1,), "cpu")
+
+
+def topology_of(tpu, number, gpu, cpu, dtype):
+    """The devices of a plan: a slice of TPUs, some GPUs or the CPU of this machine.
+
+    Raises:
+        ValueError: not exactly one kind of device is given, or it is unknown.
+    """
+    given = {"tpu": tpu is not None, "gpu": gpu is not None or number is not None, "cpu": bool(cpu)}
+    if sum(given.values()) != 1:
+        found = " and ".join(name for name, is_given in given.items() if is_given) or "none"
+        raise ValueError(f"expected one of tpu (such as v5e:4x4), gpu (such as h100) and cpu to plan for; got {found}.")
+    if tpu is not None:
+        return tpu_slice(tpu)
+    return this_processor(dtype) if cpu else gpus(1 if number is None else number, gpu)

@@ -7,10 +7,18 @@ from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.distillation_model import build_distillation_model
 from keras_bert_rebuild.models.distillation_objectives import AttentionRelations, HiddenStates, SoftTargets
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
+from keras_bert_rebuild.recipes.pretraining.models_of_run import check_positions
 from keras_bert_rebuild.recipes.pretraining.objectives import MaskedTokens, Trained, renamed
-from keras_bert_rebuild.recipes.pretraining.starting_model import check_positions
-from keras_bert_rebuild.recipes.pretraining.student import copy_weights, source_blocks, starts_from_teacher, student_config
-from keras_bert_rebuild.recipes.pretraining.teacher import check_vocabulary, load_teacher, teacher_facts, teacher_tokenizer
+from keras_bert_rebuild.recipes.pretraining.student import (
+    check_vocabulary,
+    copy_weights,
+    load_teacher,
+    source_blocks,
+    starts_from_teacher,
+    student_config,
+    teacher_facts,
+    teacher_tokenizer,
+)
 
 
 class DistilledTokens(MaskedTokens):

@@ -1,13 +1,11 @@
 """The settings of a pretraining run that define its objective, its examples and its length."""
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES, MaskedTokens
-from keras_bert_rebuild.recipes.pretraining.setting_checks import above_zero, check_choices, check_fractions
-from keras_bert_rebuild.recipes.settings import Phase, as_phase
+from keras_bert_rebuild.recipes.settings import Phase, as_phase, setting
 
 NEXT_SENTENCE = ("nsp", "sop", "none")
 MASKING = ("token", "whole_word", "ngram", "span")
@@ -32,31 +30,31 @@ class ExampleSettings:
     init: str | None = None
     """Checkpoint to continue from, in any format that `from_pretrained` reads, instead of a new model (default: random weights)."""
 
-    objective: str = "mlm"
+    objective: str = setting("mlm", choices=tuple(OBJECTIVES))
     """Pretraining objective: mlm (masked language modelling with a sentence-pair task, BERT), electra (replaced token detection
     with a jointly trained generator) or xlnet (permutation language modelling)."""
 
-    generator_size: float | None = None
+    generator_size: float | None = setting(None, most=1)
     """Width of the ELECTRA generator as a fraction of the discriminator's (default: 1/3 for a width of 768, otherwise 1/4)."""
 
-    discriminator_weight: float | None = None
+    discriminator_weight: float | None = setting(None, above=0)
     """Weight of the ELECTRA discriminator's loss (default: 50)."""
 
-    steps: int | None = None
+    steps: int | None = setting(None, least=1)
     """Optimizer steps (default: 100,000, or as many as fit into `minutes`)."""
 
-    minutes: float | None = None
+    minutes: float | None = setting(None, above=0)
     """Train for this many minutes instead of a number of steps: speed is measured and the learning rate schedule ends with the
     time. Evaluation and compilation count; an interrupted run continues with the time that is left
     (default: a number of steps)."""
 
-    batch_size: int = 32
+    batch_size: int = setting(32, least=1)
     """Examples per optimizer step, over all devices and micro-batches."""
 
-    seq_len: int = 128
+    seq_len: int = setting(128, least=5)
     """Sequence length in tokens, including special tokens."""
 
-    max_predictions: int | None = None
+    max_predictions: int | None = setting(None, least=1)
     """Maximum number of masked positions per example (default: just enough for `mask_rate`)."""
 
     phases: Sequence[Any] = ()
@@ -64,35 +62,35 @@ class ExampleSettings:
     instead of the settings of these names: BERT trained 90 % of its steps at length 128 and the rest at 512. With `minutes`, the
     steps are shares of the time."""
 
-    batch_warmup: Sequence[int] = ()
+    batch_warmup: Sequence[int] = setting((), each=1)
     """Batch size warm-up: smaller batch sizes to begin with, such as 8 16, each for an equal share of `batch_warmup_steps`; the
     learning rate stays the same (default: none)."""
 
-    batch_warmup_steps: int | None = None
+    batch_warmup_steps: int | None = setting(None, least=1)
     """Optimizer steps of the batch size warm-up (default: a tenth of all steps; with `minutes`, always a tenth of the time)."""
 
-    gradient_accumulation_steps: int = 1
+    gradient_accumulation_steps: int = setting(1, least=1)
     """Micro-batches whose gradients are averaged for one optimizer step."""
 
-    next_sentence: str | None = None
+    next_sentence: str | None = setting(None, choices=NEXT_SENTENCE)
     """Sentence-pair task: nsp (next sentence prediction), sop (sentence order prediction) or none (default: nsp; none with electra,
     xlnet or `packing`)."""
 
-    masking: str | None = None
+    masking: str | None = setting(None, choices=MASKING)
     """Unit of masking: token, whole_word, ngram (spans of up to three words) or span (of up to five words) (default: token; span
     with xlnet)."""
 
-    mask_rate: float | None = None
+    mask_rate: float | None = setting(None, most=1)
     """Fraction of the tokens that are masked and predicted (default: 0.15; 1/6 with xlnet)."""
 
-    short_seq_prob: float = 0.1
+    short_seq_prob: float = setting(0.1, most=1)
     """Fraction of the examples that are shortened to a random length; with `packing` and without pairs, fraction of the full rows
     that are split in two."""
 
     packing: bool = False
     """Pack several sequences into each row, without attention between them, instead of padding."""
 
-    lengths: Sequence[int] = ()
+    lengths: Sequence[int] = setting((), each=None)
     """Bucket lengths to pad to, such as 32 64 96, so that a batch holds examples of similar length (default: pad every example to
     `seq_len`)."""
 
@@ -137,18 +135,6 @@ class ExampleSettings:
         Raises:
             ValueError: there is one.
         """
-        objectives = {"objective": tuple(OBJECTIVES), "next_sentence": NEXT_SENTENCE, "masking": MASKING, "packing": (True, False)}
-        check_choices(self, objectives)
-        check_fractions(self, {"mask_rate": 1, "short_seq_prob": 1, "generator_size": 1}, optional=("generator_size",))
-        above_zero(self, ("discriminator_weight", "minutes"), optional=True)
-        for name in ("phases", "lengths", "batch_warmup"):
-            if not isinstance(getattr(self, name), (list, tuple)):
-                raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}.")
-        for name, low in (("lengths", None), ("batch_warmup", 1)):
-            values = getattr(self, name)
-            if not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) and (low is None or n >= low) for n in values):
-                raise ValueError(f"{name} must be whole numbers{'' if low is None else f' of at least {low}'}; got {values!r}.")
-            object.__setattr__(self, name, tuple(values))
         object.__setattr__(self, "phases", tuple(as_phase(phase, i) for i, phase in enumerate(self.phases)))
         if self.minutes is not None and self.steps is not None:
             raise ValueError(f"minutes choose the number of steps; got minutes={self.minutes} and steps={self.steps}.")

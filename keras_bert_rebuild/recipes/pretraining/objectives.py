@@ -8,7 +8,7 @@ from keras_bert_rebuild.families import electra
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.permutation_model import build_permutation_model
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
-from keras_bert_rebuild.recipes.pretraining.starting_model import starting_model
+from keras_bert_rebuild.recipes.pretraining.models_of_run import starting_model
 from keras_bert_rebuild.recipes.step_costs import embedding_params
 
 

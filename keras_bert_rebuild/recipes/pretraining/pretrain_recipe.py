@@ -1,5 +1,6 @@
 """From text files to a pretrained encoder by a recipe: vocabulary, tokens, plan, training and score, resumed at any stage."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,13 +18,36 @@ from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.recipes.pretraining.masked_score import MaskedScore, masked_score
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
-from keras_bert_rebuild.recipes.pretraining.recipe import Recipe, read_recipe
-from keras_bert_rebuild.recipes.pretraining.recipe_budget import UTILISATION, RecipePlan, choose_size, plan_of
+from keras_bert_rebuild.recipes.pretraining.recipe import UTILISATION, Recipe, RecipePlan, choose_size, plan_of, read_recipe
 from keras_bert_rebuild.recipes.pretraining.recipe_folder import RecipeFolder
-from keras_bert_rebuild.recipes.pretraining.recipe_progress import Quiet
 from keras_bert_rebuild.recipes.step_costs import matrix_ceiling
 from keras_bert_rebuild.text.vocabulary import save_vocabulary, train_vocabulary
 from keras_bert_rebuild.training.distributed.distribution import choose_devices
+
+
+class Quiet:
+    """Receives the progress of a training by a recipe and shows nothing; a subclass may show it."""
+
+    def reading(self, what: str, file_bytes: int) -> contextlib.AbstractContextManager[Any]:
+        """A context manager for the reading of files, whose value has `advance(file_bytes, text_bytes)`."""
+        return contextlib.nullcontext(self)
+
+    def vocabulary(self, tokens: int, words: int) -> None:
+        """A vocabulary was learned from this number of words."""
+
+    def prepared(self, prepared: Any) -> None:
+        """A corpus was tokenised, `Prepared`."""
+
+    def planned(self, plan: Any) -> None:
+        """The run is planned, `RecipePlan`, and begins."""
+
+    def training(self, steps: int | None) -> contextlib.AbstractContextManager[Any]:
+        """A context manager for the training, whose value is called with every row of the curve."""
+        return contextlib.nullcontext(lambda row: None)
+
+    def advance(self, file_bytes: int, text_bytes: int) -> None:
+        """A part of the files was read."""
+
 
 # Settings that a recipe does not accept, and why.
 REFUSED = {

@@ -9,10 +9,8 @@ from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.pretraining.example_settings import MASKING, NEXT_SENTENCE, STEPS, ExampleSettings
 from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, of_other_objectives
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE, OPTIMIZERS, OptimizerSettings
-from keras_bert_rebuild.recipes.pretraining.setting_checks import check_choices, check_fractions
 from keras_bert_rebuild.recipes.probing.probe_files import LEAST, probe_files
-from keras_bert_rebuild.recipes.settings import MINIMUMS as PHASE_MINIMUMS
-from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict, size_fields
+from keras_bert_rebuild.recipes.settings import check_settings, plain, setting, settings_from_dict, size_fields
 from keras_bert_rebuild.training.distributed.distribution import KINDS
 
 __all__ = ["DTYPES", "INSTEAD_OF_PHASES", "MASKING", "NEXT_SENTENCE", "OF_A_START", "OPTIMIZERS", "PretrainSettings"]
@@ -22,91 +20,57 @@ DTYPES = ("float32", "mixed_bfloat16")
 OF_A_START = ("hosts", "host_index", "coordinator")
 # Settings that a run's file has as `phases`, and that are without effect beside `phases`.
 INSTEAD_OF_PHASES = ("steps", "batch_size", "seq_len", "max_predictions", "batch_warmup", "batch_warmup_steps")
-# The minimum of every whole number.
-MINIMUMS = {
-    **PHASE_MINIMUMS,
-    "gradient_accumulation_steps": 1,
-    "evaluation_steps": 1,
-    "log_steps": 1,
-    "keep_checkpoints": 1,
-    "seed": 0,
-    "warmup_steps": 0,
-    "batch_warmup_steps": 1,
-    "decay_step": 0,
-    "loss_chunk": 1,
-    "evaluate_steps": 1,
-    "save_steps": 1,
-    "probe_steps": 1,
-    "probe_examples": LEAST,
-    "model_devices": 1,
-    "hosts": 1,
-    "host_index": 0,
-}
-OPTIONAL = (
-    "steps",
-    "max_predictions",
-    "warmup_steps",
-    "batch_warmup_steps",
-    "decay_step",
-    "loss_chunk",
-    "evaluate_steps",
-    "save_steps",
-    "probe_steps",
-    "model_devices",
-    "hosts",
-    "host_index",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainSettings(OptimizerSettings, ExampleSettings):
     """The settings of a pretraining run: fields of a YAML file, options of `keras-bert pretrain`, arguments of `pretrain`."""
 
-    dtype: str = "float32"
+    dtype: str = setting("float32", choices=DTYPES)
     """Precision: float32, or mixed_bfloat16 (computation in bfloat16, weights in float32)."""
 
-    jit_compile: bool | str = "auto"
+    jit_compile: bool | str = setting("auto", choices=(True, False, "auto"))
     """Compile training steps with XLA; auto compiles on JAX, and on TensorFlow with an accelerator."""
 
     remat: bool = False
     """Activation checkpointing: recompute the encoder blocks in the backward pass instead of storing their activations."""
 
-    loss_chunk: int | None = None
+    loss_chunk: int | None = setting(None, least=1)
     """Compute the vocabulary logits for this many positions at a time, to save memory (default: all at once)."""
 
-    held_out: float = 0.01
+    held_out: float = setting(0.01, most=0.5)
     """Fraction of the documents held out for evaluation, without passages that also occur in the training set; 0 for none."""
 
-    evaluate_steps: int | None = None
+    evaluate_steps: int | None = setting(None, least=1)
     """Optimizer steps between evaluations (default: ten evaluations per run)."""
 
-    evaluation_steps: int = 20
+    evaluation_steps: int = setting(20, least=1)
     """Batches per evaluation."""
 
     probes: Sequence[str] = ()
     """Labelled files for linear probes of the frozen encoder during training: NAME=TRAIN,DEV for text or pair classification,
     similarity:NAME=TRAIN,DEV for scored pairs, in the file formats of keras-bert finetune (default: no probes)."""
 
-    probe_steps: int | None = None
+    probe_steps: int | None = setting(None, least=1)
     """Optimizer steps between probes (default: with every evaluation)."""
 
-    probe_examples: int = 2000
+    probe_examples: int = setting(2000, least=LEAST)
     """Maximum number of examples from each file of a probe, a random sample of larger files."""
 
-    log_steps: int = 50
+    log_steps: int = setting(50, least=1)
     """Optimizer steps between rows of metrics.csv."""
 
-    save_steps: int | None = None
+    save_steps: int | None = setting(None, least=1)
     """Optimizer steps between checkpoints (default: with every evaluation)."""
 
-    keep_checkpoints: int = 3
+    keep_checkpoints: int = setting(3, least=1)
     """Most recent checkpoints to keep, in addition to the best one."""
 
-    save_in_background: bool | str = "auto"
+    save_in_background: bool | str = setting("auto", choices=(True, False, "auto"))
     """Write checkpoints while training continues, from a copy of weights and optimizer state in device memory; auto does so on an
     accelerator."""
 
-    workers: int = 1
+    workers: int = setting(1, least=0)
     """Threads that prepare batches during training; 0 prepares them between steps."""
 
     verify: bool = True
@@ -115,36 +79,29 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
     tensorboard: bool = True
     """Write TensorBoard logs as well, if TensorBoard is installed."""
 
-    seed: int = 0
+    seed: int = setting(0, least=0)
     """Random seed of weights, order of the examples, masks and dropout."""
 
-    distribute: str = "auto"
+    distribute: str = setting("auto", choices=KINDS)
     """Devices: none (a single one), mirrored (all GPUs of a host, TensorFlow), data (data parallelism over all devices of all
     hosts, JAX), model (the weights are sharded as well, JAX) or auto (data or mirrored where there are several devices)."""
 
-    model_devices: int | None = None
+    model_devices: int | None = setting(None, least=1)
     """Devices that share one copy of the weights with model parallelism (default: those of one host)."""
 
-    hosts: int | None = None
+    hosts: int | None = setting(None, least=1)
     """Number of hosts that train together, all started with the same settings (default: one)."""
 
-    host_index: int | None = None
+    host_index: int | None = setting(None, least=0)
     """Index of this host, from 0 (default: detected by JAX on Cloud TPU, Slurm and Open MPI)."""
 
     coordinator: str | None = None
     """Address of host 0 and a free port on it (default: detected by JAX, as above)."""
 
     def __post_init__(self) -> None:
-        check_whole_numbers(self, MINIMUMS, OPTIONAL)
         for name, value in objective_defaults(self).items():
             object.__setattr__(self, name, value)
-        either, or_by_itself = (True, False), (True, False, "auto")
-        check_choices(self, {"dtype": DTYPES, "distribute": KINDS, "jit_compile": or_by_itself, "save_in_background": or_by_itself})
-        check_choices(self, dict.fromkeys(("remat", "tensorboard", "verify"), either))
-        check_fractions(self, {"held_out": 0.5})
-        if not isinstance(self.probes, (list, tuple)):
-            raise ValueError(f"probes must be a list; got {self.probes!r}.")
-        object.__setattr__(self, "probes", tuple(self.probes))
+        check_settings(self)
         probe_files(self.probes)
         if self.probe_steps is not None and not self.probes:
             raise ValueError(f"probe_steps needs the files in probes; got {self.probe_steps} steps and no file.")

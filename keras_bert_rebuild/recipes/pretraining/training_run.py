@@ -10,10 +10,9 @@ import keras
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.recipes.pretraining.decay_from import decay_checkpoint
-from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
-from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
-from keras_bert_rebuild.recipes.pretraining.time_budget import FirstBatch, TimeBudget
-from keras_bert_rebuild.recipes.probing.baselines import record_baselines
+from keras_bert_rebuild.recipes.pretraining.optimizer_settings import make_optimizer, rate_schedule
+from keras_bert_rebuild.recipes.pretraining.step_spans import FirstBatch, SpanOfBatches, TimeBudget, step_spans
+from keras_bert_rebuild.recipes.probing.probes import record_baselines
 from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, trained_flops
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution

@@ -1,16 +1,22 @@
-"""Linear models on frozen vectors: logistic regression for labels, ridge regression for numbers.
+"""Linear models on frozen vectors, logistic regression for labels and ridge regression for numbers; and bag-of-words features.
 
 A probe measures how well a linear function predicts labels from vectors. Both losses are convex, so the result depends only on the
 examples, not on a seed or a learning rate. The L2 penalty is chosen on every fifth example; the final fit uses all of them.
+A bag of words is the baseline without an encoder, which vectors should beat.
 
 Reference: Alain and Bengio, 2017, "Understanding intermediate layers using linear classifier probes"
 (https://arxiv.org/abs/1610.01644).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.tasks.metrics.linear_probe import L2S, choose_l2, every_fifth, fit_linear_probe, standardised
+
+# The number of columns of the bag of words, for the tokens that occur in most texts.
+MOST = 2048
 
 
 def predicted_labels(train: npt.NDArray, labels: npt.NDArray, count: int, test: npt.NDArray) -> npt.NDArray:
@@ -60,3 +66,36 @@ def ridge_regression(vectors: npt.NDArray, numbers: npt.NDArray, l2s: tuple[floa
     projected = left.T @ (numbers - middle)
     kernels = np.stack([right.T @ (values * projected / (values**2 + len(vectors) * l2)) for l2 in l2s], axis=1)
     return kernels, middle - mean @ kernels
+
+
+def token_counts(ids: Sequence[npt.NDArray], vocab_size: int) -> npt.NDArray:
+    """log(1 + count) of tokens in every text, for the `MOST` tokens that occur in most texts, `(texts, tokens)`.
+
+    Args:
+        ids: token ids of every text.
+        vocab_size: tokens of the vocabulary.
+    """
+    texts_with = np.zeros(vocab_size, "int64")
+    for row in ids:
+        texts_with[np.unique(row)] += 1
+    columns = np.flatnonzero(texts_with)
+    columns = columns[np.argsort(-texts_with[columns], kind="stable")][:MOST]
+    place = np.full(vocab_size, -1)
+    place[columns] = np.arange(len(columns))
+    counts = np.zeros((len(ids), len(columns)))
+    for counted, row in zip(counts, ids, strict=True):
+        places = place[np.asarray(row)]
+        np.add.at(counted, places[places >= 0], 1.0)
+    return np.log1p(counts)
+
+
+def overlap(counts: npt.NDArray, first: npt.NDArray, second: npt.NDArray) -> npt.NDArray:
+    """The cosine similarity of the counts of pairs of texts, weighted by inverse document frequency.
+
+    Args:
+        counts: from `token_counts`.
+        first, second: indices of the texts of each pair.
+    """
+    weighted = counts * np.log(len(counts) / np.maximum(np.count_nonzero(counts, axis=0), 1))
+    norms = np.linalg.norm(weighted, axis=1)
+    return np.einsum("ij,ij->i", weighted[first], weighted[second]) / np.maximum(norms[first] * norms[second], 1e-12)

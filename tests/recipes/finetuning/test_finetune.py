@@ -14,9 +14,9 @@ from helpers.small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import finetune, load_task, predict, save_pretrained
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, Question, ScoredPair, TaggedWords
-from keras_bert_rebuild.recipes.finetuning import finetune_evaluation
+from keras_bert_rebuild.recipes.finetuning import finetune_callback
 from keras_bert_rebuild.recipes.finetuning.finetune import adapt, compile_task, make_task
-from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import Evaluation, chosen_metric, evaluate_task, is_better
+from keras_bert_rebuild.recipes.finetuning.finetune_callback import Evaluation, chosen_metric, evaluate_task, is_better
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks.registry import finetune_task
 
@@ -144,7 +144,7 @@ def test_the_best_weights_are_saved_and_training_stops_without_improvement(monke
         weights.append(task.model.get_weights())
         return Evaluation({"accuracy": next(scores), "macro_f1": 0.0}, evaluate_task(task, examples, 4).answers)
 
-    monkeypatch.setattr(finetune_evaluation, "evaluate_task", evaluated)
+    monkeypatch.setattr(finetune_callback, "evaluate_task", evaluated)
     given = {"epochs": 9, "patience": 2, "learning_rate": 1e-2, **QUICK}
     done = finetune("classification", encoder, files / "train.tsv", files / "dev.tsv", tmp_path / "run", given)
     assert len(weights) == 4

@@ -9,7 +9,8 @@ from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 from keras_bert_rebuild import TextClassifier, TokenClassifier, save_pretrained
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, TaggedWords
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.recipes.finetuning.finetune import LENGTHS, finetune, shared_lengths
+from keras_bert_rebuild.recipes.finetuning.finetune import finetune
+from keras_bert_rebuild.recipes.finetuning.finetune_data import LENGTHS, shared_lengths
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks import text_rows
 from keras_bert_rebuild.tasks.task import Task

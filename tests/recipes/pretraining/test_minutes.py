@@ -10,7 +10,7 @@ import pytest
 import yaml
 from helpers import small_runs
 
-from keras_bert_rebuild.recipes.pretraining import time_budget, training_run
+from keras_bert_rebuild.recipes.pretraining import step_spans, training_run
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
@@ -39,7 +39,7 @@ def clock(monkeypatch):
         clock.now += 0.5
         made(self, batch, logs)
 
-    monkeypatch.setattr(time_budget, "time", clock)
+    monkeypatch.setattr(step_spans, "time", clock)
     monkeypatch.setattr(training_run.StopOnSignal, "on_train_batch_end", passing)
     monkeypatch.setattr("keras_bert_rebuild.recipes.pretraining.pretrain.time", clock)
     return clock

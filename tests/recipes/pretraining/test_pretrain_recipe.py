@@ -17,8 +17,7 @@ from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.recipes.pretraining import pretrain_recipe as module
 from keras_bert_rebuild.recipes.pretraining import training_run
 from keras_bert_rebuild.recipes.pretraining.masked_score import masked_score
-from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import pretrain_recipe
-from keras_bert_rebuild.recipes.pretraining.recipe_progress import Quiet
+from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import Quiet, pretrain_recipe
 from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
 # Whole trainings.

@@ -3,8 +3,7 @@
 import pytest
 from helpers.small_recipe import RECIPE
 
-from keras_bert_rebuild.recipes.pretraining.recipe import Recipe, read_recipe
-from keras_bert_rebuild.recipes.pretraining.recipe_budget import choose_size, plan_of
+from keras_bert_rebuild.recipes.pretraining.recipe import Recipe, choose_size, plan_of, read_recipe
 from keras_bert_rebuild.recipes.step_costs import embedding_params, num_params
 
 VOCAB = 10_000

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.optimizer_reference import value
 
-from keras_bert_rebuild.recipes.pretraining.time_budget import TimeBudget
+from keras_bert_rebuild.recipes.pretraining.step_spans import TimeBudget
 from keras_bert_rebuild.training.optimizers.rate_schedules import ProgressSchedule
 
 

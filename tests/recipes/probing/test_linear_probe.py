@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.recipes.probing.bag_of_words import overlap, token_counts
-from keras_bert_rebuild.recipes.probing.linear_probe import predicted_labels, predicted_numbers, ridge_regression
+from keras_bert_rebuild.recipes.probing.linear_probe import (
+    overlap,
+    predicted_labels,
+    predicted_numbers,
+    ridge_regression,
+    token_counts,
+)
 
 
 def examples(rng, count=120, width=5, classes=3):

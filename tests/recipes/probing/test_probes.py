@@ -18,10 +18,8 @@ from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.recipes.metrics_table import read_curves
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
-from keras_bert_rebuild.recipes.probing.encoder_copy import EncoderCopy
 from keras_bert_rebuild.recipes.probing.probe_files import probe_files, read_probe
-from keras_bert_rebuild.recipes.probing.probe_report import probe_report
-from keras_bert_rebuild.recipes.probing.probes import score
+from keras_bert_rebuild.recipes.probing.probes import EncoderCopy, probe_report, score
 from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
