@@ -80,6 +80,6 @@ from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup as Ada
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW as AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze as freeze
 from keras_bert_rebuild.training.optimizers.path_patterns import train_only as train_only
-from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay as WarmupLinearDecay
-from keras_bert_rebuild.training.optimizers.warmup_linear_decay import calc_train_steps as calc_train_steps
+from keras_bert_rebuild.training.optimizers.rate_schedules import WarmupLinearDecay as WarmupLinearDecay
+from keras_bert_rebuild.training.optimizers.rate_schedules import calc_train_steps as calc_train_steps
 from keras_bert_rebuild.version import __version__ as __version__

@@ -8,8 +8,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.batches import input_arrays, least_length, model_inputs
 from keras_bert_rebuild.tasks.embedding_model import longest_row
-from keras_bert_rebuild.tasks.given_examples import example_list
-from keras_bert_rebuild.tasks.text_rows import LONGEST, buckets_for, encode_windows, predicted
+from keras_bert_rebuild.tasks.text_rows import LONGEST, buckets_for, encode_windows, example_list, predicted
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 

@@ -1,24 +1,26 @@
 """The base class of tasks that are trained on queries and their texts, and whose vectors are compared by a score."""
 
 import abc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
-from keras_bert_rebuild.tasks.given_examples import example_list, place_of
-from keras_bert_rebuild.tasks.reranking_objectives import MOST_NEGATIVES
+from keras_bert_rebuild.tasks.embedder import Embedder
+from keras_bert_rebuild.tasks.objectives import MOST_NEGATIVES, OBJECTIVES, objectives_for
 from keras_bert_rebuild.tasks.retrieval_evaluation import METRICS, retrieval_row, retrieval_scores, retrieved
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objectives_for
-from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Encoded, Windows
-from keras_bert_rebuild.training.grouped_loss import GroupedLoss
+from keras_bert_rebuild.tasks.task import Progress
+from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, example_list, place_of
+from keras_bert_rebuild.training.retrieval_losses import GroupedLoss
+
+# What a text is compared by: its sparse vector, or the vectors of its tokens.
+Vector = TypeVar("Vector")
 
 
-class GroupTask(Task):
+class GroupTask(Embedder, Generic[Vector]):
     """A task on `TextGroup`: a query, a positive and negatives. Abstract.
 
     In training every text is a row, truncated to its maximum length, and a group has 2 + `negatives` rows. Further negatives of an
@@ -27,6 +29,7 @@ class GroupTask(Task):
 
     examples = "retrieval"
     metrics = METRICS
+    without_effect = (*Embedder.without_effect, "negatives")
     similarity: str
     """The name of the similarity, as for `ScoreLoss`."""
 
@@ -56,6 +59,37 @@ class GroupTask(Task):
             "objective": options["objective"] or usual,
             "negatives": min(given, MOST_NEGATIVES if wanted is None else wanted),
         }
+
+    @abc.abstractmethod
+    def stream_of(self, texts: Iterable[str], side: str, batch_tokens: int | None = None) -> Iterator[Vector]:
+        """Yield what a text is compared by, in order and in constant memory.
+
+        Args:
+            texts: an iterable of strings; it may be endless.
+            side: "query" or "document".
+            batch_tokens: number of tokens per batch, including padding; None for a fast number.
+        """
+
+    def queries(self, texts: Iterable[str]) -> Iterator[Vector]:
+        """Yield the vectors of every query, in order and in constant memory; the texts may be endless."""
+        return self.stream_of(texts, "query")
+
+    def documents(self, texts: Iterable[str]) -> Iterator[Vector]:
+        """Yield the vectors of every document: as `queries`, with the prompt or prefix of documents."""
+        return self.stream_of(texts, "document")
+
+    def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[Vector]]:
+        """A function like `documents`, with this number of tokens per batch, including padding; None for a fast number."""
+        return lambda texts: self.stream_of(texts, "document", batch_tokens)
+
+    def counted_documents(self, documents: Sequence[str], progress: Progress) -> list[Vector]:
+        """The vectors of all documents; `progress` is called after each."""
+        found = []
+        for number, vectors in enumerate(self.documents(documents), 1):
+            found.append(vectors)
+            if progress is not None:
+                progress(number, len(documents))
+        return found
 
     @abc.abstractmethod
     def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
@@ -121,7 +155,3 @@ class GroupTask(Task):
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:
         return retrieval_row(example, answer)
-
-    def training_settings(self) -> dict[str, Any]:
-        """The settings that only training needs, for task.json."""
-        return {"objective": self.objective, "negatives": self.negatives, "scale": self.scale}

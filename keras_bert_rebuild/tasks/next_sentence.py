@@ -11,10 +11,9 @@ import numpy.typing as npt
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.tasks.given_examples import paired_lists
-from keras_bert_rebuild.tasks.model_and_tokenizer import task_tokenizer
+from keras_bert_rebuild.tasks.model_of_task import task_tokenizer
 from keras_bert_rebuild.tasks.row_predictions import predict_rows
-from keras_bert_rebuild.tasks.text_rows import Windows, encode_windows, row_length, shortened
+from keras_bert_rebuild.tasks.text_rows import Windows, encode_windows, paired_lists, row_length, shortened
 
 
 class NextSentence:

@@ -9,10 +9,9 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled.labelled_examples import Question
-from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.metrics import best_threshold, squad_scores
 from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Encoded
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of
 from keras_bert_rebuild.training.task_losses import SpanLoss
 
 # The offsets of the first character and of the one after the last, and the sum of the logits of the first and last token.
@@ -223,10 +222,6 @@ class QuestionAnswerer(Task):
         ]
         found = {"start": answer.start, "end": answer.end, "probability": round(answer.probability, 6)}
         return {"id": example.id, "question": example.question, "answer": answer.text, **found, "best": best}
-
-    def settings(self) -> dict[str, Any]:
-        own = ("no_answer_threshold", "best", "max_answer_tokens", "max_question_tokens")
-        return {**super().settings(), **{name: getattr(self, name) for name in own}}
 
     def _windows(self, examples):
         questions, contexts = [example.question for example in examples], [example.context for example in examples]

@@ -15,8 +15,8 @@ from keras_bert_rebuild.data.labelled.example_kinds import Kind
 from keras_bert_rebuild.data.labelled.labelled_examples import Example, ScoredPair
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks import registry
+from keras_bert_rebuild.tasks.objectives import OBJECTIVES, Cosine
 from keras_bert_rebuild.tasks.registry import finetune_task, register_task, task_class, task_kinds, task_names
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, Cosine
 from keras_bert_rebuild.tasks.task import Task
 from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, OF_SOME
-from keras_bert_rebuild.tasks.given_examples import place_of
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
+from keras_bert_rebuild.tasks.text_rows import place_of
 
 
 def check_options(spec, settings):
