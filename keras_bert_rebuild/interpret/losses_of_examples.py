@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.packed_vectors import TextVectors, can_be_packed
-from keras_bert_rebuild.tasks.group_task import GroupTask
+from keras_bert_rebuild.tasks.embedder import GroupTask
 from keras_bert_rebuild.tasks.task import Task
 from keras_bert_rebuild.tasks.vector_task import VectorTask
 

@@ -20,8 +20,8 @@ from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.search_files import late_interaction_files
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule
+from keras_bert_rebuild.tasks.embedder import GroupTask
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
-from keras_bert_rebuild.tasks.group_task import GroupTask
 from keras_bert_rebuild.tasks.retrieval_rows import MarkedRows
 from keras_bert_rebuild.tasks.row_predictions import row_stream, texts_of_stream
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, new_dense

@@ -10,6 +10,7 @@ import keras
 
 from keras_bert_rebuild.data.labelled.labelled_examples import RankedText, TextGroup
 from keras_bert_rebuild.files.limits import is_number
+from keras_bert_rebuild.tasks.text_rows import place_of
 from keras_bert_rebuild.training.pair_losses import ContrastiveLoss, CoSentLoss, CosineLoss, TripletLoss
 from keras_bert_rebuild.training.reranking_losses import (
     LambdaLoss,
@@ -257,7 +258,7 @@ def reranking_settings(examples: Sequence[Any], objective: str | None, negatives
     return {**found, "score_range": (min(known), max(known))}
 
 
-def check_labels(examples: Sequence[Any], of_scores: bool, place: Callable[[Any, int], str]) -> None:
+def check_labels(examples: Sequence[Any], of_scores: bool) -> None:
     """Refuse examples of different kinds, and labels or scores that are not numbers.
 
     Raises:
@@ -268,9 +269,9 @@ def check_labels(examples: Sequence[Any], of_scores: bool, place: Callable[[Any,
         if not isinstance(example, (TextGroup, RankedText)) or type(example) is not wanted:
             raise ValueError(
                 f"examples must all be TextGroup, a positive with negatives, or all RankedText, a text with its label; "
-                f"{place(example, i)} is a {type(example).__name__}."
+                f"{place_of(example, i)} is a {type(example).__name__}."
             )
         if isinstance(example, RankedText) and example.label is not None and not is_number(example.label):
-            raise ValueError(f"the label of a text must be a number; {place(example, i)} has {example.label!r:.80}.")
+            raise ValueError(f"the label of a text must be a number; {place_of(example, i)} has {example.label!r:.80}.")
         if isinstance(example, TextGroup) and of_scores and example.scores is None:
-            raise ValueError(f"the objective learns the scores of a teacher; {place(example, i)} has none.")
+            raise ValueError(f"the objective learns the scores of a teacher; {place_of(example, i)} has none.")

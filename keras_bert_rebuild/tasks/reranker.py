@@ -16,12 +16,12 @@ from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.pretrained.search_files import reranker_files
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
+from keras_bert_rebuild.tasks.metrics.ranking import reranking_scores
 from keras_bert_rebuild.tasks.objectives import EVALUATION_NEGATIVES, RERANKING_OBJECTIVES, check_labels, reranking_settings
-from keras_bert_rebuild.tasks.retrieval_evaluation import reranking_scores
 from keras_bert_rebuild.tasks.retrieval_rows import PairRows
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import SCORE
-from keras_bert_rebuild.tasks.text_rows import Encoded, buckets_for, example_list, place_of
+from keras_bert_rebuild.tasks.text_rows import Encoded, buckets_for, example_list
 
 # A text of a query: its index, the text, and its score.
 Ranked = namedtuple("Ranked", ["index", "text", "score"])
@@ -146,7 +146,7 @@ class Reranker(Task):
     def encode(self, examples: Iterable[Any]) -> Encoded:
         """The rows of all pairs of a query and a text; the targets are a list of `Candidates` with the indices of pairs."""
         examples = example_list(examples)
-        check_labels(examples, self._objective.of_scores, place_of)
+        check_labels(examples, self._objective.of_scores)
         pairs = [(example.query, text) for example in examples for text in _texts(example)]
         windows = self.windows([query for query, _ in pairs], [text for _, text in pairs], side=1, truncate=self.truncate)
         labels = [label for example in examples for label in self._labels(example)]
@@ -213,7 +213,7 @@ class Reranker(Task):
         query; these are always the same.
         """
         examples = example_list(examples)
-        check_labels(examples, False, place_of)
+        check_labels(examples, False)
         texts = _with_others(examples) if isinstance(examples[0], TextGroup) else [[example.text] for example in examples]
         pairs = [(example.query, text) for example, of_query in zip(examples, texts, strict=True) for text in of_query]
         scores = iter(self.scores_of(pairs, batch_size, progress).tolist())

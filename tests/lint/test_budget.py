@@ -29,7 +29,7 @@ ROOMS = {
     "pretrained": (22, 1825),
     "recipes": (61, 4838),
     "search": (17, 1181),
-    "tasks": (38, 4141),
+    "tasks": (35, 4141),
     "text": (22, 2458),
     "training": (31, 2674),
     "the package itself": (10, 573),

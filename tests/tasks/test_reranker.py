@@ -9,8 +9,8 @@ from helpers.small_tasks import TOKENIZER, WORDS, plain_logits, sentence, small_
 from keras_bert_rebuild import Reranker, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, RankedText, TextGroup
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.tasks.metrics.ranking import reranking_scores
 from keras_bert_rebuild.tasks.objectives import RERANKING_OBJECTIVES
-from keras_bert_rebuild.tasks.retrieval_evaluation import reranking_scores
 
 PLACES = ("mat", "london", "paris")
 PETS = ("cat", "dog", "anna")
