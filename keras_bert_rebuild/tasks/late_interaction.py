@@ -22,8 +22,9 @@ from keras_bert_rebuild.pretrained.search_files import late_interaction_files
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule
 from keras_bert_rebuild.tasks.embedder import GroupTask
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
+from keras_bert_rebuild.tasks.embedding_stream import texts_of_stream
 from keras_bert_rebuild.tasks.retrieval_rows import MarkedRows
-from keras_bert_rebuild.tasks.row_predictions import row_stream, texts_of_stream
+from keras_bert_rebuild.tasks.row_predictions import row_stream
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, new_dense
 from keras_bert_rebuild.tasks.task import Progress
 from keras_bert_rebuild.tasks.text_rows import Windows, example_list

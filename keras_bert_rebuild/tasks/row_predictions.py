@@ -1,6 +1,5 @@
 """The outputs of a model for rows of any length, in batches of similar length, and their programs compiled ahead; thread-safe."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, compiles_ahead, fetched
 from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.tasks.embedding_model import lengths_of
-from keras_bert_rebuild.tasks.embedding_stream import TEXTS_PER_CALL, batch_tokens_of_device, check_strings
+from keras_bert_rebuild.tasks.embedding_stream import batch_tokens_of_device
 from keras_bert_rebuild.tasks.text_rows import begun, buckets_for, filled_up
 
 
@@ -126,20 +125,3 @@ def row_stream(
         return [finish(output, row) for output, row in zip(fetched(outputs), batch, strict=False)]
 
     yield from Buckets(begin, lengths_of(model, max_len), tokens, max(LOOK_AHEAD, tokens), fetch).stream(rows)
-
-
-def texts_of_stream(texts: Iterable[str]) -> Iterator[list[str]]:
-    """The texts of a stream in lists, each to be tokenised at once.
-
-    Raises:
-        ValueError: a string instead of a list of texts, or an item that is not a string.
-    """
-    if isinstance(texts, (str, bytes)):
-        raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
-    texts = iter(texts)
-    for first in itertools.count(step=TEXTS_PER_CALL):
-        part = list(itertools.islice(texts, TEXTS_PER_CALL))
-        if not part:
-            return
-        check_strings(part, first)
-        yield part

@@ -15,7 +15,8 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.vocabulary_pooling import ACTIVATIONS, POOLINGS, VocabularyPooling
 from keras_bert_rebuild.pretrained.search_files import sparse_files
 from keras_bert_rebuild.tasks.embedder import ALWAYS, GroupTask, checked_prompts
-from keras_bert_rebuild.tasks.row_predictions import row_stream, texts_of_stream
+from keras_bert_rebuild.tasks.embedding_stream import texts_of_stream
+from keras_bert_rebuild.tasks.row_predictions import row_stream
 from keras_bert_rebuild.tasks.task import Progress
 from keras_bert_rebuild.tasks.text_rows import Windows, example_list
 from keras_bert_rebuild.training.retrieval_losses import FlopsRegularizer

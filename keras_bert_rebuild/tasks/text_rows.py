@@ -159,6 +159,12 @@ def row_length(model, max_len, shortest=8):
     return length
 
 
+def softmax(logits):
+    """The probabilities of logits `(classes,)`."""
+    exponentials = np.exp(logits - logits.max())
+    return exponentials / exponentials.sum()
+
+
 def weighted_mean(rows, windows):
     """One output per example: the mean over its windows, weighted by their numbers of tokens, `(examples, ...)`."""
     return mean_of_windows(np.stack(rows), [len(ids) for ids in windows.ids], windows.examples)
