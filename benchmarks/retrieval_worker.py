@@ -242,8 +242,8 @@ def ours(folder, job):
 
     from keras_bert_rebuild import AdamW, WarmupLinearDecay
     from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, ScoredPair, TextGroup
+    from keras_bert_rebuild.tasks.objectives import VectorTraining
     from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
-    from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
 
     if keras.backend.backend() == "torch":
         import torch

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from keras_bert_rebuild import AdamW, WarmupLinearDecay, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
-from keras_bert_rebuild.tasks.own_tokens import predict_own_tokens
+from keras_bert_rebuild.tasks.model_of_task import predict_own_tokens
 from keras_bert_rebuild.tasks.reranker import Reranker
 from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
 from keras_bert_rebuild.tasks.sparse_embedder import SparseEmbedder

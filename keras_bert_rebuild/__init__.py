@@ -16,17 +16,12 @@ _REGISTERED = (
     "keras_bert_rebuild.models.pretraining_model",
     "keras_bert_rebuild.training.optimizers.adamw_and_lamb",
     "keras_bert_rebuild.training.optimizers.muon",
-    "keras_bert_rebuild.training.optimizers.stable_adamw",
     "keras_bert_rebuild.training.losses",
-    "keras_bert_rebuild.training.distilled_loss",
     "keras_bert_rebuild.training.optimizers.adam_warmup",
     "keras_bert_rebuild.training.pair_losses",
     "keras_bert_rebuild.training.retrieval_losses",
     "keras_bert_rebuild.training.task_losses",
     "keras_bert_rebuild.training.reranking_losses",
-    "keras_bert_rebuild.training.flops_regularizer",
-    "keras_bert_rebuild.training.grouped_loss",
-    "keras_bert_rebuild.training.optimizers.warmup_linear_decay",
     "keras_bert_rebuild.training.optimizers.rate_schedules",
 )
 
@@ -67,10 +62,10 @@ _LAZY = (
         ("POOL_AVE", "POOL_MAX", "POOL_NSP", "extract_embeddings", "extract_embeddings_generator", "get_checkpoint_paths"),
     ),
     ("keras_bert_rebuild.tasks.embedding_stream", ("EmbeddingStream",)),
-    ("keras_bert_rebuild.tasks.fill_mask", ("fill_mask",)),
+    ("keras_bert_rebuild.tasks.pretraining_heads", ("fill_mask",)),
     ("keras_bert_rebuild.tasks.late_interaction", ("LateInteractionEmbedder",)),
     ("keras_bert_rebuild.tasks.multiple_choice", ("MultipleChoice",)),
-    ("keras_bert_rebuild.tasks.next_sentence", ("NextSentence",)),
+    ("keras_bert_rebuild.tasks.pretraining_heads", ("NextSentence",)),
     ("keras_bert_rebuild.tasks.question_answerer", ("QuestionAnswerer",)),
     ("keras_bert_rebuild.tasks.reranker", ("Reranker",)),
     ("keras_bert_rebuild.tasks.saved_task", ("load_task",)),
@@ -89,8 +84,8 @@ _LAZY = (
     ("keras_bert_rebuild.training.optimizers.path_patterns", ("freeze", "train_only")),
     ("keras_bert_rebuild.training.lora", ("add_lora", "load_lora", "save_lora")),
     ("keras_bert_rebuild.training.optimizers.adam_warmup", ("AdamWarmup",)),
-    ("keras_bert_rebuild.training.optimizers.warmup_linear_decay", ("calc_train_steps",)),
-    ("keras_bert_rebuild.training.optimizers.warmup_linear_decay", ("WarmupLinearDecay",)),
+    ("keras_bert_rebuild.training.optimizers.rate_schedules", ("calc_train_steps",)),
+    ("keras_bert_rebuild.training.optimizers.rate_schedules", ("WarmupLinearDecay",)),
 )
 
 # Names at the top level of keras_bert before 0.89: importable for old programs, not part of the public interface.

@@ -50,10 +50,10 @@ from keras_bert_rebuild.tasks.extract_embeddings import POOL_NSP as POOL_NSP
 from keras_bert_rebuild.tasks.extract_embeddings import extract_embeddings as extract_embeddings
 from keras_bert_rebuild.tasks.extract_embeddings import extract_embeddings_generator as extract_embeddings_generator
 from keras_bert_rebuild.tasks.extract_embeddings import get_checkpoint_paths as get_checkpoint_paths
-from keras_bert_rebuild.tasks.fill_mask import fill_mask as fill_mask
 from keras_bert_rebuild.tasks.late_interaction import LateInteractionEmbedder as LateInteractionEmbedder
 from keras_bert_rebuild.tasks.multiple_choice import MultipleChoice as MultipleChoice
-from keras_bert_rebuild.tasks.next_sentence import NextSentence as NextSentence
+from keras_bert_rebuild.tasks.pretraining_heads import NextSentence as NextSentence
+from keras_bert_rebuild.tasks.pretraining_heads import fill_mask as fill_mask
 from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer as QuestionAnswerer
 from keras_bert_rebuild.tasks.reranker import Reranker as Reranker
 from keras_bert_rebuild.tasks.saved_task import load_task as load_task
@@ -80,6 +80,6 @@ from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup as Ada
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW as AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze as freeze
 from keras_bert_rebuild.training.optimizers.path_patterns import train_only as train_only
-from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay as WarmupLinearDecay
-from keras_bert_rebuild.training.optimizers.warmup_linear_decay import calc_train_steps as calc_train_steps
+from keras_bert_rebuild.training.optimizers.rate_schedules import WarmupLinearDecay as WarmupLinearDecay
+from keras_bert_rebuild.training.optimizers.rate_schedules import calc_train_steps as calc_train_steps
 from keras_bert_rebuild.version import __version__ as __version__

@@ -62,7 +62,7 @@ def show_masks(console, training, masks, title):
         masks: pairs of a text with one `[MASK]` and the word that was there.
         title: a line above them.
     """
-    from keras_bert_rebuild.tasks.fill_mask import fill_mask
+    from keras_bert_rebuild.tasks.pretraining_heads import fill_mask
 
     console.print(f"\n{title}")
     right = 0

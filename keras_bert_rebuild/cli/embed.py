@@ -98,7 +98,7 @@ def _stream(args):
             prompt=runner.prompt(args.prompt),
         ).stream
 
-    from keras_bert_rebuild.tasks.load_embedder import load_embedder
+    from keras_bert_rebuild.tasks.saved_task import load_embedder
 
     poolings = tuple(args.pooling.split(",")) if args.pooling else None
     if not set(poolings or ()) <= set(POOLINGS):

@@ -114,8 +114,7 @@ def _task(args, retriever):
     """The task that searches with the model, or whose vectors are asked for; None if the heads of the model answer."""
     from keras_bert_rebuild.pretrained.retriever_folder import READERS
     from keras_bert_rebuild.tasks.embedding_model import POOLINGS
-    from keras_bert_rebuild.tasks.load_embedder import load_embedder
-    from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
+    from keras_bert_rebuild.tasks.saved_task import load_embedder, load_task, saved_kind
 
     poolings = tuple(args.pooling.split(",")) if args.pooling else None
     if not set(poolings or ()) <= set(POOLINGS):

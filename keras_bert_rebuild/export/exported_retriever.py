@@ -13,9 +13,8 @@ from keras_bert_rebuild.data.buckets import LOOK_AHEAD, Buckets
 from keras_bert_rebuild.data.corpora.store_files import sha256_of
 from keras_bert_rebuild.export.openvino import OpenVINORunner
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream
-from keras_bert_rebuild.tasks.marked_rows import MarkedRows
-from keras_bert_rebuild.tasks.row_stream import texts_of_stream
+from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream, texts_of_stream
+from keras_bert_rebuild.tasks.retrieval_rows import MarkedRows
 from keras_bert_rebuild.tasks.sentence_embedder import unit
 
 # The kind of an exported task, and of its vectors: see `Retriever`.

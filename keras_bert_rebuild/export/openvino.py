@@ -11,7 +11,7 @@ from keras_bert_rebuild.export.calibration import calibration_rows
 from keras_bert_rebuild.export.onnx_model import write_onnx
 from keras_bert_rebuild.export.runtimes import INPUTS, SETTINGS, needed_package
 from keras_bert_rebuild.pretrained.config_files import read_json
-from keras_bert_rebuild.tasks.sentence_settings import prompt_text
+from keras_bert_rebuild.tasks.embedder import prompt_text
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 

@@ -10,7 +10,7 @@ from keras_bert_rebuild.interpret.method import Method
 from keras_bert_rebuild.interpret.methods import method_of
 from keras_bert_rebuild.interpret.subject import SubjectFunction
 from keras_bert_rebuild.interpret.targets import subject_of
-from keras_bert_rebuild.tasks.given_examples import example_list
+from keras_bert_rebuild.tasks.text_rows import example_list
 
 
 def attribute(

@@ -11,7 +11,7 @@ from keras_bert_rebuild.interpret.sites import HEADS, changed, encoder_of
 from keras_bert_rebuild.kernels.gradients import value_and_gradient
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.packed_vectors import TextVectors, can_be_packed
-from keras_bert_rebuild.tasks.group_task import GroupTask
+from keras_bert_rebuild.tasks.embedder import GroupTask
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.vector_task import VectorTask
 

@@ -7,7 +7,7 @@ import keras
 
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.embedding_model import longest_row
-from keras_bert_rebuild.tasks.next_sentence import NextSentence
+from keras_bert_rebuild.tasks.pretraining_heads import NextSentence
 from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
 from keras_bert_rebuild.tasks.text_rows import LONGEST
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer

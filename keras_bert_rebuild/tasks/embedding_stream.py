@@ -169,8 +169,7 @@ class EmbeddingStream:
 
     def blocks(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
         """Yield the vectors of `stream` in arrays `(texts, width)`, each of up to 512 texts."""
-        if isinstance(texts, (str, bytes)):
-            raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
+        check_list_of_texts(texts)
         windows: deque[tuple[Any, Any]] = deque()  # for every block that was read ahead, the sizes and texts of its rows
         vectors = self._vectors(self._encoded(iter(texts), windows))
         return vectors if self.stride is None else (_of_texts(rows, *windows.popleft()) for rows in vectors)
@@ -196,11 +195,7 @@ class EmbeddingStream:
         yield from self._buckets.stream_blocks(blocks)
 
     def _encoded(self, texts, windows):
-        for first in itertools.count(step=TEXTS_PER_CALL):
-            part = list(itertools.islice(texts, TEXTS_PER_CALL))
-            if not part:
-                return
-            check_strings(part, first)
+        for part in texts_of_stream(texts):
             if self.prompt:
                 part = [self.prompt + text for text in part]
             for some in slices(part, CHARACTERS_PER_CALL):
@@ -214,6 +209,28 @@ class EmbeddingStream:
 def _of_texts(vectors, sizes, texts):
     """A vector for every text from the vectors of its windows, `(texts, width)`."""
     return vectors if len(vectors) == texts[-1] + 1 else mean_of_windows(vectors, sizes, texts).astype(vectors.dtype)
+
+
+def check_list_of_texts(texts: Iterable[str]) -> None:
+    """Raise a ValueError for a string instead of a list of texts."""
+    if isinstance(texts, (str, bytes)):
+        raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
+
+
+def texts_of_stream(texts: Iterable[str]) -> Iterator[list[str]]:
+    """The texts of a stream in lists, each to be tokenised at once.
+
+    Raises:
+        ValueError: a string instead of a list of texts, or an item that is not a string.
+    """
+    check_list_of_texts(texts)
+    texts = iter(texts)
+    for first in itertools.count(step=TEXTS_PER_CALL):
+        part = list(itertools.islice(texts, TEXTS_PER_CALL))
+        if not part:
+            return
+        check_strings(part, first)
+        yield part
 
 
 def check_strings(texts: Sequence[Any], first: int) -> None:

@@ -15,6 +15,7 @@ from keras_bert_rebuild.data.buckets import Buckets
 from keras_bert_rebuild.data.encoded_block import EncodedBlock
 from keras_bert_rebuild.pretrained import load_trained_model_from_checkpoint
 from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
+from keras_bert_rebuild.tasks.embedding_stream import check_list_of_texts
 from keras_bert_rebuild.text.tokenizer import Tokenizer
 from keras_bert_rebuild.text.vocabulary import load_vocabulary
 
@@ -64,8 +65,7 @@ def extract_embeddings_generator(
     Raises:
         ValueError: (at the first vector) texts is a string instead of a list, a pooling is unknown, or there is no vocabulary.
     """
-    if isinstance(texts, (str, bytes)):
-        raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
+    check_list_of_texts(texts)
     if isinstance(model, (str, Path)):
         paths = get_checkpoint_paths(model)
         model = load_trained_model_from_checkpoint(paths.config, paths.checkpoint, output_layer_num=output_layer_num)

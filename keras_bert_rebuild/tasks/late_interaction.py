@@ -2,7 +2,7 @@
 
 import itertools
 import string
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,16 +20,14 @@ from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.search_files import late_interaction_files
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule
+from keras_bert_rebuild.tasks.embedder import GroupTask
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
-from keras_bert_rebuild.tasks.given_examples import example_list
-from keras_bert_rebuild.tasks.group_task import GroupTask
-from keras_bert_rebuild.tasks.marked_rows import MarkedRows
-from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.retriever_description import retriever_description
-from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
-from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, new_dense, shown
+from keras_bert_rebuild.tasks.embedding_stream import texts_of_stream
+from keras_bert_rebuild.tasks.retrieval_rows import MarkedRows
+from keras_bert_rebuild.tasks.row_predictions import row_stream
+from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, new_dense
 from keras_bert_rebuild.tasks.task import Progress
-from keras_bert_rebuild.tasks.text_rows import Windows
+from keras_bert_rebuild.tasks.text_rows import Windows, example_list
 
 # The default width of a token's vector, as in ColBERT.
 TOKEN_WIDTH = 128
@@ -37,11 +35,8 @@ TOKEN_WIDTH = 128
 # The input that marks which tokens are compared.
 SCORED = "Input-Scored"
 
-# The settings that affect vectors.
-OF_VECTORS = ("query_len", "document_len", "query_prefix", "document_prefix", "query_expansion", "attend_to_expansion")
 
-
-class LateInteractionEmbedder(GroupTask):
+class LateInteractionEmbedder(GroupTask[npt.NDArray[np.float32]]):
     """ColBERT: computes a vector for every token, and scores a text by the best match of each token of the query.
 
         vectors = modules(last block)        score = Σ over tokens of the query of max over tokens of the document of their product
@@ -70,6 +65,9 @@ class LateInteractionEmbedder(GroupTask):
     heads = ()
     vectors = "tokens"
     options = ("objective", "negatives")
+    saved_first, unsaved = (), ("modules", "max_len")
+    without_effect = (*GroupTask.without_effect, "stride")
+    modules: Sequence[keras.layers.Layer]
 
     def __init__(
         self,
@@ -90,8 +88,7 @@ class LateInteractionEmbedder(GroupTask):
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
-        if getattr(model, "config", None) is None or not set(heads_of(model)) <= {"pooler"}:
-            raise ValueError("LateInteractionEmbedder must have a BertModel without heads; from_encoder makes one.")
+        self.check_encoder(model)
         self.check_objective(objective, negatives, scale)
         limit = min(model.config.max_length, max_len or model.config.max_length)
         if min(query_len, document_len) < 4:
@@ -109,8 +106,10 @@ class LateInteractionEmbedder(GroupTask):
             raise ValueError("query_expansion must be False for a tokenizer without a mask token.")
         expanded = {"expanded": self.query_expansion, "attended": self.attend_to_expansion}
         skipped = [known[word] for word in self.skiplist_words if word in known]
-        self._query_rows = MarkedRows(self.tokenizer, self.query_len, query_prefix, **expanded)
-        self._document_rows = MarkedRows(self.tokenizer, self.document_len, document_prefix, skipped=skipped)
+        self._rows = {
+            "query": MarkedRows(self.tokenizer, self.query_len, query_prefix, **expanded),
+            "document": MarkedRows(self.tokenizer, self.document_len, document_prefix, skipped=skipped),
+        }
 
     @classmethod
     def from_encoder(
@@ -137,10 +136,6 @@ class LateInteractionEmbedder(GroupTask):
         dense = new_dense(task.encoder.outputs[0].shape[-1], token_width, bias=False, seed=seed)
         return cls(task.encoder, task.tokenizer, modules=(dense, UnitModule()), **task.settings())._with_files_of(task)
 
-    @classmethod
-    def words(cls) -> tuple[FinetuneTask, ...]:
-        return (FinetuneTask("late_interaction", cls, cls.examples, cls.metrics, options=cls.options),)
-
     @property
     def width(self) -> int:
         """The width of a token's vector."""
@@ -151,17 +146,13 @@ class LateInteractionEmbedder(GroupTask):
         """MaxSim for queries of at most `query_len` tokens."""
         return f"max_sim@{self.query_len}"
 
-    def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the vectors of the tokens of every query, `(tokens, width)`, in order; the texts may be endless."""
-        return self._stream(texts, self._query_rows)
-
-    def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the vectors of the compared tokens of every document, `(tokens, width)`: as `queries`."""
-        return self._stream(texts, self._document_rows)
-
-    def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
-        """A function like `documents`, with this number of tokens per batch, including padding; None for a fast number."""
-        return lambda texts: self._stream(texts, self._document_rows, batch_tokens)
+    def stream_of(self, texts: Iterable[str], side: str, batch_tokens: int | None = None) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the vectors of the compared tokens of every text, `(tokens, width)`; see `GroupTask.stream_of`."""
+        rows_of = self._rows[side]
+        model = embedding_model(self.encoder, any_length=True, modules=tuple(self.modules))
+        rows = itertools.chain.from_iterable(map(rows_of, texts_of_stream(texts)))
+        finish = lambda vectors, row: vectors[: len(row.ids)][row.scored > 0].astype("float32")  # noqa: E731
+        return row_stream(model, rows, lambda batch: self._row_inputs(batch, model), finish, rows_of.length, batch_tokens)
 
     def scores_of(self, query: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """The score of each text for a query, `(texts,)`.
@@ -172,47 +163,30 @@ class LateInteractionEmbedder(GroupTask):
         (scores,) = self.ranked_scores([query], example_list(texts, "texts"), None)
         return scores
 
-    def description(self) -> dict[str, Any]:
-        """Plain values that identify the model and the settings that affect its vectors, for an index."""
-        settings = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
-        modules = [shown(module) for module in modules_of(self.modules)]
-        return retriever_description(self, {**settings, "skiplist_words": list(self.skiplist_words), "modules": modules})
-
     def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
-        return _windows(self._query_rows(queries)), _windows(self._document_rows(documents))
+        return _windows(self._rows["query"](queries)), _windows(self._rows["document"](documents))
 
     def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
-        found = []
-        for number, vectors in enumerate(self.documents(documents), 1):
-            found.append(vectors)
-            if progress is not None:
-                progress(number, len(documents))
+        found = self.counted_documents(documents, progress)
         starts = np.cumsum([0, *map(len, found)])
         stored = np.concatenate(found)
         for query in self.queries(queries):
             yield max_sim(query, stored, starts)
 
-    def settings(self) -> dict[str, Any]:
-        """The arguments of the constructor except model, tokenizer and modules, whose weights are in separate files."""
-        own = {name: getattr(self, name) for name in OF_VECTORS}
-        return {**own, "skiplist_words": list(self.skiplist_words), **self.training_settings(), "stride": self.stride}
-
     def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
         """The model from ids to a vector for every token, and the settings to convert texts to rows, see `MarkedRows`."""
         if prompt is not None:
             raise ValueError(f"prompt must be None for a LateInteractionEmbedder, which has prefixes instead; got {prompt!r:.80}.")
-        rows = {"query": self._query_rows.settings(), "document": self._document_rows.settings()}
+        rows = {side: rows.settings() for side, rows in self._rows.items()}
         vectors = BertModel(bare_if_one(self.encoder.inputs), _through(self.modules, self.encoder.outputs[0]))
         vectors.config = self.encoder.config
         return vectors, {"kind": self.kind, "measure": "dot", "rows": rows, "mask_id": self.tokenizer.mask_id}
 
-    def model_to_save(self) -> keras.Model:
-        return self.encoder
-
     def further_files(self) -> dict[str, bytes]:
         """The files with which sentence-transformers reads the Hugging Face folder, including the weights of the modules."""
-        settings = {name: getattr(self, name) for name in OF_VECTORS}
-        return late_interaction_files(modules_of(self.modules), **settings, skiplist_words=self.skiplist_words)
+        names = ("query_len", "document_len", "query_prefix", "document_prefix", "query_expansion", "attend_to_expansion")
+        settings = {name: getattr(self, name) for name in (*names, "skiplist_words")}
+        return late_interaction_files(modules_of(self.modules), **settings)
 
     def _with_files_of(self, task):
         self.tokenizer_files = task.tokenizer_files
@@ -228,12 +202,6 @@ class LateInteractionEmbedder(GroupTask):
         inputs, padding = model_inputs(names, ids, segments, self.tokenizer.pad_id)
         inputs = [attended if name == "Input-Mask" else values for name, values in zip(names, inputs, strict=True)]
         return (inputs, padding) if len(names) == len(model.inputs) else ([*inputs, scored], [*padding, 0])
-
-    def _stream(self, texts, rows_of, batch_tokens=None):
-        model = embedding_model(self.encoder, any_length=True, modules=tuple(self.modules))
-        rows = itertools.chain.from_iterable(map(rows_of, texts_of_stream(texts)))
-        finish = lambda vectors, row: vectors[: len(row.ids)][row.scored > 0].astype("float32")  # noqa: E731
-        return row_stream(model, rows, lambda batch: self._row_inputs(batch, model), finish, rows_of.length, batch_tokens)
 
 
 def with_padding_mask(model: keras.Model) -> keras.Model:

@@ -10,9 +10,8 @@ import numpy as np
 
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
-from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of, softmax, weighted_mean
 from keras_bert_rebuild.training.task_losses import ChoiceLoss
 
 # The index and text of the choice, and the probability of each.
@@ -122,6 +121,5 @@ class MultipleChoice(Task):
         return self.windows(prompts, [choice for example in examples for choice in example.choices], side=0)
 
     def _answer(self, example, logits):
-        exponentials = np.exp(logits - logits.max())
         best = int(logits.argmax())
-        return Chosen(best, example.choices[best], (exponentials / exponentials.sum()).tolist())
+        return Chosen(best, example.choices[best], softmax(logits).tolist())

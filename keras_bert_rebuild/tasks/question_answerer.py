@@ -9,10 +9,9 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled.labelled_examples import Question
-from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.metrics import best_threshold, squad_scores
 from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Encoded
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of, softmax
 from keras_bert_rebuild.training.task_losses import SpanLoss
 
 # The offsets of the first character and of the one after the last, and the sum of the logits of the first and last token.
@@ -224,10 +223,6 @@ class QuestionAnswerer(Task):
         found = {"start": answer.start, "end": answer.end, "probability": round(answer.probability, 6)}
         return {"id": example.id, "question": example.question, "answer": answer.text, **found, "best": best}
 
-    def settings(self) -> dict[str, Any]:
-        own = ("no_answer_threshold", "best", "max_answer_tokens", "max_question_tokens")
-        return {**super().settings(), **{name: getattr(self, name) for name in own}}
-
     def _windows(self, examples):
         questions, contexts = [example.question for example in examples], [example.context for example in examples]
         return self.windows(questions, contexts, side=1, shortest=min(self.max_question_tokens, (self.max_len - 4) // 2))
@@ -256,8 +251,7 @@ class QuestionAnswerer(Task):
             return Answered("", None, None, 1.0, np.inf, [])
         margin = no_answer - spans[0].score
         scores = np.array([span.score for span in spans] + [no_answer] * (self.no_answer_threshold is not None))
-        exponentials = np.exp(scores - scores.max())
-        probabilities = (exponentials / exponentials.sum()).tolist()
+        probabilities = softmax(scores).tolist()
         best = [
             Answer(example.context[span.start : span.end], *span, probability)
             for span, probability in zip(spans, probabilities, strict=False)

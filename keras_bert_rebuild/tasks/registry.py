@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import inspect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,3 +121,20 @@ def finetune_task(name: Any) -> FinetuneTask:
     kinds = (kind for kind, (_, _, words) in _BUILT_IN.items() if wanted in words)
     classes = [task_class(kind) for kind in kinds] or _REGISTERED.values()
     return next(task for cls in classes for task in cls.words() if task.name == wanted)
+
+
+def setting_types(cls: Any) -> dict[str, Any]:
+    """The settings of a class of tasks, which are the keyword arguments of its constructor, with their types."""
+    parameters = inspect.signature(cls).parameters.values()
+    return {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+
+
+def settings_in_attributes(task: Any) -> dict[str, Any]:
+    """The settings of a task as plain values: those of its attributes that have the names of settings.
+
+    Args:
+        task: a task; its `saved_first` come first, and its `unsaved` are left out.
+    """
+    names = [*task.saved_first, *(name for name in setting_types(type(task)) if name not in (*task.saved_first, *task.unsaved))]
+    values = {name: getattr(task, name) for name in names if hasattr(task, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

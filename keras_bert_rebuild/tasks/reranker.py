@@ -16,14 +16,12 @@ from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.pretrained.search_files import reranker_files
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
-from keras_bert_rebuild.tasks.given_examples import example_list, place_of
-from keras_bert_rebuild.tasks.pair_rows import PairRows
-from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.reranking_objectives import EVALUATION_NEGATIVES, OBJECTIVES, check_labels, settings_for
-from keras_bert_rebuild.tasks.reranking_scores import reranking_scores
+from keras_bert_rebuild.tasks.metrics.ranking import reranking_scores
+from keras_bert_rebuild.tasks.objectives import EVALUATION_NEGATIVES, RERANKING_OBJECTIVES, check_labels, reranking_settings
+from keras_bert_rebuild.tasks.retrieval_rows import PairRows
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import SCORE
-from keras_bert_rebuild.tasks.text_rows import Encoded, buckets_for
+from keras_bert_rebuild.tasks.text_rows import Encoded, buckets_for, example_list
 
 # A text of a query: its index, the text, and its score.
 Ranked = namedtuple("Ranked", ["index", "text", "score"])
@@ -59,7 +57,7 @@ class Reranker(Task):
     section 3 (https://arxiv.org/abs/1905.09217).
     """
 
-    kind = "reranking"
+    kind, in_commands = "reranking", "rerank"
     heads = ("classification",)
     examples = "ranking"
     metrics = ("ndcg@10", "mrr@10", "map", "average_precision")
@@ -83,7 +81,7 @@ class Reranker(Task):
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
         if len(model.config.labels) != 1:
             raise ValueError(f"a Reranker must have one label, its score; the model has {len(model.config.labels)}.")
-        for name, value, known in (("activation", activation, ACTIVATIONS), ("objective", objective, OBJECTIVES)):
+        for name, value, known in (("activation", activation, ACTIVATIONS), ("objective", objective, RERANKING_OBJECTIVES)):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
         low, high = score_range
@@ -95,10 +93,6 @@ class Reranker(Task):
         self.score_range, self.truncate = (float(low), float(high)), bool(truncate)
 
     @classmethod
-    def words(cls) -> tuple[FinetuneTask, ...]:
-        return (FinetuneTask("rerank", cls, cls.examples, cls.metrics, options=cls.options),)
-
-    @classmethod
     def from_encoder(
         cls, encoder: str | Path | keras.Model, tokenizer: Any = None, *, labels: Sequence[str] = (SCORE,), **settings: Any
     ) -> Self:
@@ -107,7 +101,7 @@ class Reranker(Task):
 
     @classmethod
     def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-        found = settings_for(examples, options["objective"], options["negatives"])
+        found = reranking_settings(examples, options["objective"], options["negatives"])
         weight = options["positive_weight"]
         return {**found, **({} if weight is None else {"positive_weight": weight})}
 
@@ -152,7 +146,7 @@ class Reranker(Task):
     def encode(self, examples: Iterable[Any]) -> Encoded:
         """The rows of all pairs of a query and a text; the targets are a list of `Candidates` with the indices of pairs."""
         examples = example_list(examples)
-        check_labels(examples, self._objective.of_scores, place_of)
+        check_labels(examples, self._objective.of_scores)
         pairs = [(example.query, text) for example in examples for text in _texts(example)]
         windows = self.windows([query for query, _ in pairs], [text for _, text in pairs], side=1, truncate=self.truncate)
         labels = [label for example in examples for label in self._labels(example)]
@@ -219,7 +213,7 @@ class Reranker(Task):
         query; these are always the same.
         """
         examples = example_list(examples)
-        check_labels(examples, False, place_of)
+        check_labels(examples, False)
         texts = _with_others(examples) if isinstance(examples[0], TextGroup) else [[example.text] for example in examples]
         pairs = [(example.query, text) for example, of_query in zip(examples, texts, strict=True) for text in of_query]
         scores = iter(self.scores_of(pairs, batch_size, progress).tolist())
@@ -236,16 +230,6 @@ class Reranker(Task):
         texts = sorted(_texts(example), key=lambda text: -answer[text])
         return {"query": example.query, "texts": texts, "scores": [round(answer[text], 6) for text in texts]}
 
-    def settings(self) -> dict[str, Any]:
-        own = {"activation": self.activation, "objective": self.objective, "negatives": self.negatives}
-        return {
-            **super().settings(),
-            **own,
-            "positive_weight": self.positive_weight,
-            "score_range": list(self.score_range),
-            "truncate": self.truncate,
-        }
-
     def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
         """The model from pairs to scores, including the activation; it has no prompts."""
         if prompt is not None:
@@ -259,7 +243,7 @@ class Reranker(Task):
 
     @property
     def _objective(self):
-        return OBJECTIVES[self.objective]
+        return RERANKING_OBJECTIVES[self.objective]
 
     def _labels(self, example):
         """The labels of the texts of an example, in the form that the loss expects."""

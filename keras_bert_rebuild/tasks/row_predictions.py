@@ -1,12 +1,18 @@
 """The outputs of a model for rows of any length, in batches of similar length, and their programs compiled ahead; thread-safe."""
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
 import numpy as np
 
-from keras_bert_rebuild.data.batches import input_arrays
+from keras_bert_rebuild.data.batches import input_arrays, rows_of_batch
+from keras_bert_rebuild.data.buckets import LOOK_AHEAD, Buckets
 from keras_bert_rebuild.data.labelled.length_buckets import bucket_batches
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, compiles_ahead, fetched
 from keras_bert_rebuild.models.batch_check import check_inputs
+from keras_bert_rebuild.tasks.embedding_model import lengths_of
+from keras_bert_rebuild.tasks.embedding_stream import batch_tokens_of_device
 from keras_bert_rebuild.tasks.text_rows import begun, buckets_for, filled_up
 
 
@@ -86,3 +92,36 @@ def _row_batches(sizes, max_len, batch_size, lengths):
 def _arrays(inputs, padding, rows, length):
     """The arrays of a batch of rows."""
     return input_arrays([[values[i] for i in rows] for values in inputs], length, padding)
+
+
+def row_stream(
+    model: Any,
+    rows: Iterable[Any],
+    inputs_of: Callable[[list[Any]], tuple[Any, Any]],
+    finish: Callable[[Any, Any], Any],
+    max_len: int,
+    batch_tokens: int | None = None,
+) -> Iterator[Any]:
+    """Yield the result of a model for every row, in order and in constant memory.
+
+    Args:
+        model: the model, with one output.
+        rows: tuples whose first item is an array of token ids; they may be endless.
+        inputs_of: a function from rows to the inputs of the model and their padding, as `model_inputs` returns them.
+        finish: a function from the output of a row, on the host, and the row to the result, an object with `nbytes`.
+        max_len: maximum number of tokens in a row.
+        batch_tokens: tokens per batch, including padding; None for a number that is fast on the device.
+    """
+    tokens = batch_tokens or batch_tokens_of_device()
+
+    def begin(batch, length):
+        inputs, padding = inputs_of(batch)
+        chosen = filled_up(len(batch), rows_of_batch(tokens, length))
+        arrays = input_arrays([[values[i] for i in chosen] for values in inputs], length, padding)
+        return begun(model, arrays), batch
+
+    def fetch(answers):
+        outputs, batch = answers
+        return [finish(output, row) for output, row in zip(fetched(outputs), batch, strict=False)]
+
+    yield from Buckets(begin, lengths_of(model, max_len), tokens, max(LOOK_AHEAD, tokens), fetch).stream(rows)

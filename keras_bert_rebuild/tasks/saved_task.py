@@ -17,7 +17,7 @@ from keras_bert_rebuild.pretrained.lower_cased import lower_cased
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface, write_keras
-from keras_bert_rebuild.tasks.registry import task_class, task_kinds
+from keras_bert_rebuild.tasks.registry import setting_types, task_class, task_kinds
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 FILE = "task.json"
@@ -118,8 +118,7 @@ def _retriever(path, kind):
 
 
 def _check_settings(values, cls, file):
-    parameters = inspect.signature(cls).parameters.values()
-    types = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    types = setting_types(cls)
     names, unknown = list(types), [name for name in values if name not in types]
     if unknown:
         raise ValueError(f"{file} must have settings of {cls.__name__}, some of {', '.join(names)}; got {', '.join(unknown)}.")
@@ -130,3 +129,42 @@ def _kind_of(checkpoint):
     heads = tuple(head for head in HEADS if head in (checkpoint.heads or ()))
     named = (kind for kind in task_kinds() if task_class(kind).heads and task_class(kind).named_by_heads)
     return next((kind for kind in named if set(task_class(kind).heads) <= set(heads)), None)
+
+
+def load_embedder(
+    path: str | os.PathLike[str],
+    tokenizer: Any = None,
+    *,
+    poolings: tuple[str, ...] | None = None,
+    normalize: bool | None = None,
+    max_len: int | None = None,
+    dtype: str | None = None,
+) -> Any:
+    """Load any checkpoint as a `SentenceEmbedder`, with the settings of its folder or a pooling of the last block.
+
+    Args:
+        path: a folder that a `SentenceEmbedder` saved or one of sentence-transformers, whose settings are used; or any checkpoint
+            as for `from_pretrained`, whose last block is pooled.
+        tokenizer: None for the one next to the weights; otherwise as for `task_tokenizer`.
+        poolings: None for the folder's, by default the mean.
+        normalize: None for the folder's, by default False.
+        max_len: maximum number of tokens; longer texts are truncated. None for the folder's, by default the model's.
+        dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
+
+    Raises:
+        ValueError: the model does not compute a vector for a text, or the folder has modules that require other poolings.
+    """
+    path = Path(path)
+    retriever = read_retriever_folder(path) if path.is_dir() else None
+    if retriever is not None and retriever.kind != "embedding":
+        raise ValueError(f"{path} must be a model with a vector for each text; it is for {retriever.kind.replace('_', ' ')}.")
+    if poolings and retriever is not None and retriever.settings.get("modules"):
+        raise ValueError(f"poolings must be left out for {path}, whose own pooling has layers after it; got {', '.join(poolings)}.")
+    given = {"poolings": poolings, "normalize": normalize, "max_len": max_len, "truncate": True if max_len else None}
+    given = {name: value for name, value in given.items() if value is not None}
+    if retriever is not None or saved_kind(path) == "embedding":
+        return load_task(path, "embedding", tokenizer, dtype=dtype, **given)
+    model = from_pretrained(path, heads=(), dtype=dtype)
+    tokenizer = load_tokenizer(path) if tokenizer is None else tokenizer
+    settings = {"normalize": False, "max_len": model.config.max_length, "truncate": True, **given}
+    return task_class("embedding")(model, tokenizer, **settings)

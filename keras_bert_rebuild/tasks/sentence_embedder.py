@@ -7,25 +7,20 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.sentence_files import dense_files
+from keras_bert_rebuild.tasks.embedder import (
+    ALWAYS,
+    MEASURES,
+    checked_poolings,
+    checked_prompts,
+)
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, pooled_model, with_modules
 from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream, prompt_tokens
-from keras_bert_rebuild.tasks.given_examples import example_list, paired_lists
-from keras_bert_rebuild.tasks.retriever_description import retriever_description
-from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, shown
-from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
-from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts, prompt_text
+from keras_bert_rebuild.tasks.objectives import VectorTraining
+from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of
 from keras_bert_rebuild.tasks.task import Progress
-from keras_bert_rebuild.tasks.text_rows import Windows, weighted_mean
+from keras_bert_rebuild.tasks.text_rows import Windows, example_list, paired_lists, weighted_mean
 from keras_bert_rebuild.tasks.vector_task import VectorTask
-
-# The settings that affect vectors.
-OF_VECTORS = (
-    *("poolings", "normalize", "prompts", "default_prompt", "include_prompt", "truncate_dim", "measure", "truncate"),
-    *("max_len", "stride"),
-)
-
 
 # The minimum of max_len for truncated texts: the special tokens.
 SHORTEST = 2
@@ -90,8 +85,7 @@ class SentenceEmbedder(VectorTask):
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
-        if getattr(model, "config", None) is None or not set(heads_of(model)) <= {"pooler"}:
-            raise ValueError("SentenceEmbedder must have a BertModel without heads; from_encoder makes one.")
+        self.check_encoder(model)
         self.encoder = model
         self.poolings = checked_poolings(poolings)
         self.prompts = checked_prompts(prompts, default_prompt)
@@ -176,23 +170,6 @@ class SentenceEmbedder(VectorTask):
 
         return encode
 
-    def description(self) -> dict[str, Any]:
-        """Plain values that identify the model and the settings that affect its vectors, for an index."""
-        of_vectors = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
-        return retriever_description(self, {**of_vectors, "modules": [shown(module) for module in modules_of(self.modules)]})
-
-    def prompt_text(self, prompt: str | None) -> str:
-        """The prompt that is put before every text.
-
-        Args:
-            prompt: the name of a prompt in the settings, "query" or "document"; a text of more than a word, such as "query: ", is
-                the prompt itself. None for the default prompt, if there is one.
-
-        Raises:
-            ValueError: no prompt has the name; the error lists the known ones.
-        """
-        return prompt_text(self.prompts, self.default_prompt if prompt is None else prompt)
-
     def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """The similarity of each text and the text of the same index in another list, `(texts,)`: by default the cosine.
 
@@ -206,34 +183,11 @@ class SentenceEmbedder(VectorTask):
     def windows(self, texts: Iterable[Any], pairs: Iterable[str] | None = None, **options: Any) -> Windows:
         return super().windows(texts, pairs, truncate=self.truncate, **options)
 
-    def settings(self) -> dict[str, Any]:
-        """The arguments of the constructor except model, tokenizer and modules, whose weights are in separate files."""
-        own = {
-            "poolings": list(self.poolings),
-            "normalize": self.normalize,
-            "prompts": self.prompts,
-            "default_prompt": self.default_prompt,
-            "include_prompt": self.include_prompt,
-            "truncate_dim": self.truncate_dim,
-            "measure": self.measure,
-            "truncate": self.truncate,
-        }
-        return {**super().settings(), **own}
-
     def further_files(self) -> dict[str, bytes]:
         """The files with which sentence-transformers reads the Hugging Face folder."""
-        return dense_files(
-            self.model.config.hidden_size,
-            self.max_len,
-            poolings=self.poolings,
-            modules=modules_of(self.modules),
-            normalize=self.normalize,
-            prompts=self.prompts,
-            default_prompt=self.default_prompt,
-            include_prompt=self.include_prompt,
-            truncate_dim=self.truncate_dim,
-            measure=self.measure,
-        )
+        names = ("poolings", "normalize", "prompts", "default_prompt", "include_prompt", "truncate_dim", "measure")
+        settings = {name: getattr(self, name) for name in names}
+        return dense_files(self.model.config.hidden_size, self.max_len, modules=modules_of(self.modules), **settings)
 
     def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
         """The model from ids to the vectors of `__call__`, in one graph; if prompts are not pooled, for the given prompt only."""
@@ -249,9 +203,6 @@ class SentenceEmbedder(VectorTask):
         )
         prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts} if self.include_prompt else {}
         return model, {"kind": self.kind, "measure": self.measure, "prompt": text, "prompts": prompts}
-
-    def model_to_save(self) -> keras.Model:
-        return self.encoder
 
     def _embedding_stream(self, prompt=None, batch_tokens=None, lengths=None):
         """The `EmbeddingStream` of vectors after the modules."""

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -14,15 +14,12 @@ from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.vocabulary_pooling import ACTIVATIONS, POOLINGS, VocabularyPooling
 from keras_bert_rebuild.pretrained.search_files import sparse_files
-from keras_bert_rebuild.tasks.given_examples import example_list
-from keras_bert_rebuild.tasks.group_task import GroupTask
-from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.retriever_description import retriever_description, weights_digest
-from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
-from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, checked_prompts, prompt_text
-from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Windows
-from keras_bert_rebuild.training.flops_regularizer import FlopsRegularizer
+from keras_bert_rebuild.tasks.embedder import ALWAYS, GroupTask, checked_prompts
+from keras_bert_rebuild.tasks.embedding_stream import texts_of_stream
+from keras_bert_rebuild.tasks.row_predictions import row_stream
+from keras_bert_rebuild.tasks.task import Progress
+from keras_bert_rebuild.tasks.text_rows import Windows, example_list
+from keras_bert_rebuild.training.retrieval_losses import FlopsRegularizer
 
 # The ids of words, ascending, and their weights, above 0.
 SparseVector: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
@@ -30,11 +27,8 @@ SparseVector: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
 # A sparse vector as a single array, while it is processed.
 _ENTRIES = np.dtype([("id", "int32"), ("weight", "float32")])
 
-# The settings that affect vectors.
-OF_VECTORS = ("pooling", "activation", "prompts", "default_prompt", "max_active", "truncate", "max_len", "stride")
 
-
-class SparseEmbedder(GroupTask):
+class SparseEmbedder(GroupTask[SparseVector]):
     """SPLADE: computes sparse vectors of texts, the weights of words, which are compared like counts of words.
 
         weight of a word = max over tokens, or sum, of log(1 + max(0, logit of the MLM head))        score = query · document
@@ -63,10 +57,11 @@ class SparseEmbedder(GroupTask):
     Reference: Formal et al., 2021 (https://arxiv.org/abs/2107.05720); Formal et al., 2022 (https://arxiv.org/abs/2205.04733).
     """
 
-    kind = "sparse_embedding"
+    kind, in_commands = "sparse_embedding", "sparse_retrieval"
     heads = ("mlm",)
     vectors = "sparse"
     similarity = "dot"
+    without_effect = (*GroupTask.without_effect, "flops", "query_l1", "flops_steps")
     options = ("objective", "negatives", "flops", "epochs", "steps", "batch_size")
     named_by_heads = False  # most masked language models are not sparse embedders
 
@@ -119,10 +114,6 @@ class SparseEmbedder(GroupTask):
         """Does nothing: the head is checked before its last layer is replaced."""
 
     @classmethod
-    def words(cls) -> tuple[FinetuneTask, ...]:
-        return (FinetuneTask("sparse_retrieval", cls, cls.examples, cls.metrics, options=cls.options),)
-
-    @classmethod
     def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
         steps = options["steps"] or options["epochs"] * -(-len(examples) // options["batch_size"])
         weights = {} if options["flops"] is None else {"flops": tuple(options["flops"])}
@@ -143,19 +134,7 @@ class SparseEmbedder(GroupTask):
         Raises:
             ValueError: not a list, or an empty list.
         """
-        return list(self._stream(example_list(texts, "texts"), self.default_prompt if prompt is None else prompt))
-
-    def queries(self, texts: Iterable[str]) -> Iterator[SparseVector]:
-        """Yield the vector of every query, in order and in constant memory; the texts may be endless."""
-        return self._stream(texts, "query")
-
-    def documents(self, texts: Iterable[str]) -> Iterator[SparseVector]:
-        """Yield the vector of every document: as `queries`, with another prompt."""
-        return self._stream(texts, "document")
-
-    def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[SparseVector]]:
-        """A function like `documents`, with this number of tokens per batch, including padding; None for a fast number."""
-        return lambda texts: self._stream(texts, "document", batch_tokens)
+        return list(self._stream(example_list(texts, "texts"), prompt))
 
     def to_scipy(self, texts: Iterable[str], prompt: str | None = None) -> Any:
         """The vectors of texts as a SciPy CSR matrix, `(texts, words)`.
@@ -184,20 +163,20 @@ class SparseEmbedder(GroupTask):
         tokens = self.tokenizer.tokens
         return [(tokens.get(int(ids[i]), str(ids[i])), float(weights[i])) for i in np.argsort(-weights, kind="stable")[:top_k]]
 
-    def description(self) -> dict[str, Any]:
-        """Plain values that identify the model and the settings that affect its vectors, for an index."""
-        settings = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
-        # Not of the training model, which has a step counter among its weights.
-        return {**retriever_description(self, settings), "weights": weights_digest(self.encoder)}
+    @property
+    def described_model(self) -> keras.Model:
+        return self.encoder  # the training model has a step counter among its weights
+
+    def stream_of(self, texts: Iterable[str], side: str, batch_tokens: int | None = None) -> Iterator[SparseVector]:
+        return self._stream(texts, side, batch_tokens)
 
     def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
-        prompted = lambda texts, prompt: [prompt_text(self.prompts, prompt) + text for text in texts]  # noqa: E731
-        of = lambda texts, prompt: Task.windows(self, prompted(texts, prompt), truncate=True)  # noqa: E731
-        return of(queries, "query"), of(documents, "document")
+        prompted = lambda texts, prompt: [self.prompt_text(prompt) + text for text in texts]  # noqa: E731
+        return self.windows(prompted(queries, "query"), truncate=True), self.windows(prompted(documents, "document"), truncate=True)
 
     def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
         # A dense row per query, and the words of all documents concatenated.
-        entries = list(self._counted(documents, progress))
+        entries = self.counted_documents(documents, progress)
         ids, weights = (np.concatenate(parts) for parts in zip(*entries, strict=True))
         owners = np.repeat(np.arange(len(entries)), [len(of_text) for of_text, _ in entries])
         for query_ids, query_weights in self.queries(queries):
@@ -205,45 +184,17 @@ class SparseEmbedder(GroupTask):
             dense[query_ids] = query_weights
             yield np.bincount(owners, dense[ids] * weights, len(entries))
 
-    def settings(self) -> dict[str, Any]:
-        own = {
-            "pooling": self.pooling,
-            "activation": self.activation,
-            "prompts": self.prompts,
-            "default_prompt": self.default_prompt,
-            "max_active": self.max_active,
-            "truncate": self.truncate,
-        }
-        regularizer = {"flops": list(self.flops), "query_l1": self.query_l1, "flops_steps": self.flops_steps}
-        return {**super().settings(), **own, **self.training_settings(), **regularizer}
-
     def further_files(self) -> dict[str, bytes]:
         """The files with which sentence-transformers reads the Hugging Face folder."""
-        return sparse_files(
-            self.width,
-            self.max_len,
-            pooling=self.pooling,
-            activation=self.activation,
-            prompts=self.prompts,
-            default_prompt=self.default_prompt,
-            max_active=self.max_active,
-        )
+        names = ("pooling", "activation", "prompts", "default_prompt", "max_active")
+        return sparse_files(self.width, self.max_len, **{name: getattr(self, name) for name in names})
 
     def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
         """The model from ids to a weight for every word of the vocabulary, 0 for most."""
         model = _pooled_model(self.encoder, self.pooling, self.activation, lambda weights: weights)
         prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts}
-        text = prompt_text(self.prompts, self.default_prompt if prompt is None else prompt)
+        text = self.prompt_text(prompt)
         return model, {"kind": self.kind, "measure": "dot", "prompt": text, "prompts": prompts, "max_active": self.max_active}
-
-    def model_to_save(self) -> keras.Model:
-        return self.encoder
-
-    def _counted(self, documents, progress):
-        for number, vector in enumerate(self.documents(documents), 1):
-            if progress is not None:
-                progress(number, len(documents))
-            yield vector
 
     def _stream(self, texts, prompt, batch_tokens=None):
         counts: deque[int] = deque()  # for every text that was read ahead, its number of windows
@@ -251,7 +202,7 @@ class SparseEmbedder(GroupTask):
 
         def rows():
             for part in texts_of_stream(texts):
-                windows = self.windows([prompt_text(self.prompts, prompt) + text for text in part], truncate=self.truncate)
+                windows = self.windows([self.prompt_text(prompt) + text for text in part], truncate=self.truncate)
                 counts.extend(np.bincount(windows.examples, minlength=len(part)).tolist())
                 yield from zip(windows.ids, windows.segments, strict=True)
 

@@ -16,9 +16,10 @@ from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
-from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head, task_tokenizer
-from keras_bert_rebuild.tasks.registry import FinetuneTask
+from keras_bert_rebuild.tasks.model_of_task import model_with_head, task_tokenizer
+from keras_bert_rebuild.tasks.registry import FinetuneTask, settings_in_attributes
 from keras_bert_rebuild.tasks.row_predictions import predict_rows
+from keras_bert_rebuild.tasks.saved_task import save_task
 from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, buckets_for, encode_windows, row_length
 
 # Called with the number of finished rows and the total.
@@ -53,6 +54,13 @@ class Task(abc.ABC):
 
     ignored_label: int | None = None
     """A label that the loss of the task ignores, for the `filling` of its batches; None if it counts all labels."""
+
+    in_commands: str | None = None
+    """The name of the task on the command line; None for its kind."""
+
+    saved_first: tuple[str, ...] = ("max_len", "stride")
+    unsaved: tuple[str, ...] = ()
+    """The settings that come first in task.json, and those that it does not have."""
 
     examples: str | Kind
     """The type of its examples, as for `read_examples`."""
@@ -129,7 +137,7 @@ class Task(abc.ABC):
     @classmethod
     def words(cls) -> tuple[FinetuneTask, ...]:
         """The names of this class in `finetune` and `predict`; by default its kind."""
-        return (FinetuneTask(cls.kind, cls, cls.examples, cls.metrics, options=cls.options),)
+        return (FinetuneTask(cls.in_commands or cls.kind, cls, cls.examples, cls.metrics, options=cls.options),)
 
     @property
     def word(self) -> FinetuneTask:
@@ -202,8 +210,8 @@ class Task(abc.ABC):
         return self.model.config.labels
 
     def settings(self) -> dict[str, Any]:
-        """The arguments of the constructor except model and tokenizer, for task.json."""
-        return {"max_len": self.max_len, "stride": self.stride}
+        """The arguments of the constructor except model and tokenizer, for task.json; each has an attribute of its name."""
+        return settings_in_attributes(self)
 
     def compile(self, optimizer: Any, class_weights: Mapping[str, float] | None = None, **kwargs: Any) -> None:
         """Compile the training model with the loss of the task.
@@ -252,8 +260,6 @@ class Task(abc.ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the task as a Hugging Face folder, with the other settings in task.json: see `load_task`."""
-        from keras_bert_rebuild.tasks.saved_task import save_task
-
         save_task(self, path)
 
     @classmethod

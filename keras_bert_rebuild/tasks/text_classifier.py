@@ -10,11 +10,10 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
-from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import PROBLEMS, Problem
-from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of, weighted_mean
 
 
 class TextClassifier(Task):
@@ -168,9 +167,6 @@ class TextClassifier(Task):
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
         named = next((name for name, problem in PROBLEMS.items() if problem.huggingface == config.problem_type), None)
         return {"problem": named or ("regression" if len(config.labels) == 1 else "single_label")}
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "problem": self.problem, "threshold": self.threshold}
 
     @property
     def _problem(self):

@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.tasks.metrics import class_scores, classification_scores, multi_label_scores, regression_scores
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS, confusion_rows
+from keras_bert_rebuild.tasks.text_rows import softmax
 from keras_bert_rebuild.training.losses import IGNORED
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
@@ -102,8 +103,7 @@ class SingleLabel(Problem):
         return np.int32(label_number(label, known, where))
 
     def answer(self, logits, labels, threshold):
-        exponentials = np.exp(logits - logits.max())
-        probabilities = dict(zip(labels, (exponentials / exponentials.sum()).tolist(), strict=True))
+        probabilities = dict(zip(labels, softmax(logits).tolist(), strict=True))
         best = max(probabilities, key=probabilities.get)
         return Classified(best, probabilities[best], probabilities)
 

@@ -1,4 +1,4 @@
-"""Texts of any length as rows for a model, in windows if a text is too long, and the outputs of the model for the rows.
+"""Given examples and texts of any length as rows for a model, in windows if a text is too long, and the outputs for the rows.
 
 Rows are computed in batches of similar length; this is thread-safe.
 """
@@ -159,6 +159,12 @@ def row_length(model, max_len, shortest=8):
     return length
 
 
+def softmax(logits):
+    """The probabilities of logits `(classes,)`."""
+    exponentials = np.exp(logits - logits.max())
+    return exponentials / exponentials.sum()
+
+
 def weighted_mean(rows, windows):
     """One output per example: the mean over its windows, weighted by their numbers of tokens, `(examples, ...)`."""
     return mean_of_windows(np.stack(rows), [len(ids) for ids in windows.ids], windows.examples)
@@ -256,3 +262,26 @@ def buckets_for(sizes, max_len, most=MOST, price=0):
         return few_lengths(max_len)
     longest = min(length for length in candidates(max_len) if length >= max(sizes))
     return chosen_lengths(sizes, longest, most, price)
+
+
+def example_list(examples: Any, name: str = "examples") -> list[Any]:
+    """A list of at least one example; else a ValueError."""
+    if isinstance(examples, (str, bytes)) or not hasattr(examples, "__iter__"):
+        raise ValueError(f"{name} must be a list; got {type(examples).__name__} {str(examples)[:40]!r}.")
+    examples = list(examples)
+    if not examples:
+        raise ValueError(f"{name} must be a list of at least one item; got an empty list.")
+    return examples
+
+
+def paired_lists(firsts, seconds):
+    """First and second texts as lists of the same length, at least one; else a ValueError."""
+    firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
+    if len(firsts) != len(seconds):
+        raise ValueError(f"expected as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+    return firsts, seconds
+
+
+def place_of(example, number):
+    """The name of an example in errors: its file and line, or its index."""
+    return getattr(example, "where", "") or f"example {number}"

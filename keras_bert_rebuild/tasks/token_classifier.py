@@ -11,7 +11,6 @@ import numpy as np
 from keras_bert_rebuild.data.labelled.labelled_examples import TaggedText, TaggedWords
 from keras_bert_rebuild.layers.conditional_random_field import marginals
 from keras_bert_rebuild.models.heads import CRF
-from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.metrics import class_scores, entity_scores, entity_type_scores, tag_scores
 from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
 from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE, canonical, notation_of, type_of, with_insides, written
@@ -28,7 +27,7 @@ from keras_bert_rebuild.tasks.tag_schemes import (
 )
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import class_weight_list, label_number
-from keras_bert_rebuild.tasks.text_rows import Encoded
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 from keras_bert_rebuild.training.task_losses import IGNORED, ConditionalRandomFieldLoss, LabelLoss
 
@@ -68,6 +67,7 @@ class TokenClassifier(Task):
     examples = "tagging"
     metrics = ("f1", "precision", "recall", "accuracy", "macro_f1")
     options = ("class_weights", "crf")
+    saved_first = ("scheme",)
 
     def __init__(
         self,
@@ -217,9 +217,6 @@ class TokenClassifier(Task):
         for number, example in enumerate(examples):
             self._tags(example, words, number)  # raises an error if a label is unknown
         return [self._scheme_tags(example, words, number) for number, example in enumerate(examples)]
-
-    def settings(self) -> dict[str, Any]:
-        return {"scheme": self.scheme, **super().settings()}
 
     def _compared(self, examples, answers):
         """The right and predicted tags as metrics read them: labels, or if they describe entities canonical tags."""

@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_rebuild.tasks.given_examples import place_of
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
-from keras_bert_rebuild.tasks.metrics.ranking import scores_of_grades
+from keras_bert_rebuild.tasks.metrics.ranking import (
+    RETRIEVAL_METRICS,
+    best_of,
+    retrieval_row,
+    retrieval_scores,
+    retrieved,
+    scores_of_grades,
+)
+from keras_bert_rebuild.tasks.objectives import OBJECTIVES, objective_for
 from keras_bert_rebuild.tasks.packed_training import EncodedGroups, guide_vectors, is_split, numbered, packed_batches
-from keras_bert_rebuild.tasks.retrieval_evaluation import METRICS, best_of, retrieval_row, retrieval_scores, retrieved
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
-from keras_bert_rebuild.tasks.text_rows import Encoded
+from keras_bert_rebuild.tasks.text_rows import Encoded, place_of
 from keras_bert_rebuild.training.retrieval_losses import GUIDE
 
 # Number of queries whose scores with a corpus are computed at once.
@@ -34,7 +39,7 @@ class VectorExamples(abc.ABC):
     name: str
     """The name of the task on the command line."""
 
-    metrics: tuple[str, ...] = METRICS
+    metrics: tuple[str, ...] = RETRIEVAL_METRICS
     options: tuple[str, ...] = ()
 
     def __init__(self, task: Any) -> None:

@@ -8,22 +8,24 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.models.packed_vectors import LOG_SCALE
-from keras_bert_rebuild.tasks.given_examples import example_list
+from keras_bert_rebuild.tasks.embedder import Embedder
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
+from keras_bert_rebuild.tasks.objectives import OBJECTIVES, Objective, VectorTraining, objectives_for
 from keras_bert_rebuild.tasks.packed_training import training_model_of
 from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, Objective, VectorTraining, objectives_for
-from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Encoded
+from keras_bert_rebuild.tasks.task import Progress
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list
 from keras_bert_rebuild.tasks.vector_examples import VECTOR_EXAMPLES, check_objective
 
 
-class VectorTask(Task):
+class VectorTask(Embedder):
     """A task whose model computes a vector for a text, trained by an objective. Abstract."""
 
     examples = "similarity"
     metrics = REGRESSION_METRICS
-    encoder: keras.Model
+    saved_first = ("max_len", "stride", "objective", "score_range", "scale", "example_kind")
+    unsaved = ("modules", "training")
+    without_effect = (*Embedder.without_effect, "score_range", "example_kind")
     poolings: tuple[str, ...]
     modules: Sequence[keras.layers.Layer]
     normalize: bool
@@ -50,7 +52,8 @@ class VectorTask(Task):
         low, high = score_range
         if not low < high:
             raise ValueError(f"score_range must be ascending; got {tuple(score_range)}.")
-        self.examples, self.objective = example_kind, objective
+        self.examples = self.example_kind = example_kind
+        self.objective = objective
         self.score_range = float(low), float(high)
         self.scale = OBJECTIVES[objective].default_scale if scale is None else float(scale)
         training = VectorTraining() if training is None else training
@@ -132,9 +135,12 @@ class VectorTask(Task):
         return self._examples.row(example, answer)
 
     def settings(self) -> dict[str, Any]:
-        scale = self.scale if self._learned_scale is None else float(keras.ops.convert_to_numpy(self._learned_scale()))
-        own = {"objective": self.objective, "score_range": list(self.score_range), "scale": scale}
-        return {**super().settings(), **own, **({} if self.examples == "similarity" else {"example_kind": self.examples})}
+        found = super().settings()
+        if self._learned_scale is not None:
+            found["scale"] = float(keras.ops.convert_to_numpy(self._learned_scale()))
+        if self.examples == "similarity":
+            del found["example_kind"]
+        return found
 
     @property
     def training_objective(self) -> Objective:

@@ -104,7 +104,7 @@ def _loss_of(head, **arguments):
     none for sampled tokens."""
     kind = _kind_of(head)
     if kind == "losses":
-        from keras_bert_rebuild.training.distilled_loss import DistilledLoss
+        from keras_bert_rebuild.training.task_losses import DistilledLoss
 
         return DistilledLoss()
     if kind == "tokens":

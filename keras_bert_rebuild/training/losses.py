@@ -70,23 +70,15 @@ class PretrainingLoss(keras.losses.Loss):
         return mean_over_labels(self, super().__call__(y_true, y_pred, sample_weight), y_pred, sample_weight)
 
     def call(self, y_true, y_pred):
-        labels = ops.cast(y_true, "int32")
-        if len(labels.shape) == len(y_pred.shape):
-            labels = labels[..., 0]  # (B, L, 1) → (B, L)
-        # Unlabelled positions may have any label, such as -100: their weight is 0, but their loss must be finite.
-        labels = ops.clip(labels, 0, y_pred.shape[-1] - 1)
-        if self.chunk is not None or not self.from_logits:
-            right = ops.take_along_axis(y_pred, labels[..., None], axis=-1)[..., 0]
-            return -right if self.from_logits else -ops.log(ops.maximum(ops.cast(right, "float32"), 1e-37))
-        return ops.sparse_categorical_crossentropy(labels, y_pred, from_logits=True)
+        if not self.from_logits:
+            return -ops.log(ops.maximum(ops.cast(-cross_entropy(y_true, y_pred), "float32"), 1e-37))
+        if self.chunk is not None:
+            return cross_entropy(y_true, y_pred)
+        return ops.sparse_categorical_crossentropy(_class_labels(y_true, y_pred), y_pred, from_logits=True)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "max_predictions": self.max_predictions,
-            "chunk": self.chunk,
-            "from_logits": self.from_logits,
-        }
+        own = {"max_predictions": self.max_predictions, "chunk": self.chunk, "from_logits": self.from_logits}
+        return {**super().get_config(), **own}
 
 
 class _Ones(keras.losses.Loss):
@@ -127,8 +119,23 @@ def mean_over_labels(loss: keras.losses.Loss, value: Any, y_pred: Any, sample_we
     return value
 
 
+def weighted(counts, sample_weight, dtype):
+    """The weights of positions `(batch, length)`, times those of samples, `(batch,)` or `(batch, length)`, if there are any."""
+    if sample_weight is None:
+        return counts
+    given = ops.cast(sample_weight, dtype)
+    return counts * ops.reshape(given, (*ops.shape(given)[:1], -1))
+
+
+class LabelMetric(keras.metrics.MeanMetricWrapper):
+    """The mean of a function of labels and outputs, which the class and not its config determines. Abstract."""
+
+    def get_config(self):
+        return {"name": self.name, "dtype": self.dtype}
+
+
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class Perplexity(keras.metrics.MeanMetricWrapper):
+class Perplexity(LabelMetric):
     """The exponential of the mean cross entropy over all labelled positions.
 
         perplexity = exp(−mean log p[label])
@@ -159,16 +166,16 @@ class Perplexity(keras.metrics.MeanMetricWrapper):
     def result(self) -> Any:
         return ops.exp(super().result())
 
-    def get_config(self):
-        return {"name": self.name, "dtype": self.dtype}
-
 
 def cross_entropy(labels, log_probabilities):
     """−log p[label], of labels `(...)` or `(..., 1)` and log-probabilities `(..., classes)`."""
-    labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(log_probabilities)[:-1])
-    # Unlabelled positions may have any label: their weight is 0, but their loss must be finite.
-    labels = ops.clip(labels, 0, log_probabilities.shape[-1] - 1)
+    labels = _class_labels(labels, log_probabilities)
     return -ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]
+
+
+def _class_labels(labels, outputs):
+    # Unlabelled positions may have any label, such as -100: their weight is 0, but their loss must be finite.
+    return ops.clip(_labels_of(labels, outputs), 0, outputs.shape[-1] - 1)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -203,9 +210,7 @@ class ReplacedTokenLoss(keras.losses.Loss):
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         weights = counted(y_pred) * ops.cast(_labels_of(y_true, y_pred) != IGNORED, self.dtype)
-        if sample_weight is not None:
-            given = ops.cast(sample_weight, self.dtype)
-            weights = weights * ops.reshape(given, (*ops.shape(given)[:1], -1))  # (batch,) or (batch, length)
+        weights = weighted(weights, sample_weight, self.dtype)
         # Without the mask of padding, which Keras would multiply into the weights in place.
         value = super().__call__(y_true, ops.multiply(y_pred, 1.0), weights)
         return mean_over_labels(self, value, y_pred, counts=weights)
@@ -217,7 +222,7 @@ class ReplacedTokenLoss(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class ReplacedTokenAccuracy(keras.metrics.MeanMetricWrapper):
+class ReplacedTokenAccuracy(LabelMetric):
     """The accuracy of the prediction "replaced", made where the logit is above 0.
 
     Args:
@@ -236,12 +241,9 @@ class ReplacedTokenAccuracy(keras.metrics.MeanMetricWrapper):
         super().__init__(fn=_is_right, name=name, dtype=dtype)
         self._direction = "up"
 
-    def get_config(self):
-        return {"name": self.name, "dtype": self.dtype}
-
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class ReplacedTokenShare(keras.metrics.MeanMetricWrapper):
+class ReplacedTokenShare(LabelMetric):
     """The fraction of tokens that were replaced: always predicting "original" has an accuracy of 1 minus this.
 
     Args:
@@ -258,9 +260,6 @@ class ReplacedTokenShare(keras.metrics.MeanMetricWrapper):
 
     def __init__(self, name: str = "replaced", dtype: Any = None) -> None:
         super().__init__(fn=_was_replaced, name=name, dtype=dtype)
-
-    def get_config(self):
-        return {"name": self.name, "dtype": self.dtype}
 
 
 def _was_replaced(labels, logits):

@@ -1,7 +1,5 @@
 """Losses on the similarities of texts: for pairs with scores, and for texts with labels."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
@@ -22,10 +20,7 @@ class CosineLoss(ScoreLoss):
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
     """
 
-    def __init__(
-        self, scale: float = 1.0, name: str = "cosine_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
-    ) -> None:
-        super().__init__(scale, name, reduction, **kwargs)
+    usual_name, usual_scale = "cosine_loss", 1.0
 
     def of_vectors(self, y_true, vectors, similarity):
         return ops.square(similarity.own(vectors[:, 0], vectors[:, 1:])[:, 0] * self.factor - y_true)
@@ -46,10 +41,7 @@ class CoSentLoss(ScoreLoss):
     Reference: Huang et al., 2024, section III (https://doi.org/10.1109/TASLP.2024.3402087).
     """
 
-    def __init__(
-        self, scale: float = 20.0, name: str = "cosent_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
-    ) -> None:
-        super().__init__(scale, name, reduction, **kwargs)
+    usual_name = "cosent_loss"
 
     def of_vectors(self, y_true, vectors, similarity):
         scores = similarity.own(vectors[:, 0], vectors[:, 1:])[:, 0] * self.factor
@@ -88,10 +80,7 @@ class TripletLoss(LabelledTextsLoss):
     Reference: Hermans et al., 2017, section 2, batch hard with soft margin (https://arxiv.org/abs/1703.07737).
     """
 
-    def __init__(
-        self, scale: float = 1.0, name: str = "triplet_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
-    ) -> None:
-        super().__init__(scale, name, reduction, **kwargs)
+    usual_name, usual_scale = "triplet_loss", 1.0
 
     def of_vectors(self, y_true, vectors, similarity):
         scores = similarity.every(vectors, vectors)
@@ -120,10 +109,7 @@ class ContrastiveLoss(LabelledTextsLoss):
     Reference: Khosla et al., 2020, equation 2 (https://arxiv.org/abs/2004.11362).
     """
 
-    def __init__(
-        self, scale: float = 20.0, name: str = "contrastive_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
-    ) -> None:
-        super().__init__(scale, name, reduction, **kwargs)
+    usual_name = "contrastive_loss"
 
     def of_vectors(self, y_true, vectors, similarity):
         scores = similarity.every(vectors, vectors) * self.factor

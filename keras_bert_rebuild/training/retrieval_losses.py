@@ -4,13 +4,13 @@ The targets of a batch of groups are one array `(groups, texts, columns)`. For e
 which is -1 for a missing text; the score of a teacher; and, with a guide, the guide's vector of the text.
 """
 
+import abc
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_bert_rebuild.training.score_loss import ScoreLoss, diagonal, log_sum
-from keras_bert_rebuild.training.similarities import unit
+from keras_bert_rebuild.training.score_loss import ScoreLoss, diagonal, log_sum, unit
 
 # The columns of the targets; from GUIDE to the end, they are the guide's vector.
 TEXT, TEACHER, GUIDE = 0, 1, 2
@@ -43,10 +43,12 @@ class InBatchNegativesLoss(ScoreLoss):
     without a guide as in Zhang et al., 2025, section 3.2 (https://arxiv.org/abs/2506.05176).
     """
 
+    usual_name = "in_batch_negatives_loss"
+
     def __init__(
         self,
-        scale: float = 20.0,
-        name: str = "in_batch_negatives_loss",
+        scale: float | None = None,
+        name: str | None = None,
         reduction: str | None = "sum_over_batch_size",
         *,
         symmetric: bool = True,
@@ -125,8 +127,33 @@ class _Guide:
         self.back = ops.matmul(positives, ops.transpose(queries))
 
 
+class TeacherLoss(ScoreLoss):
+    """A loss that learns the scores of a teacher for the texts of a group. Abstract; a subclass defines `of_scores`.
+
+    Call arguments:
+        y_true: see the module.
+        y_pred: `(groups, texts, ..., width)`: query, positive, at least one negative.
+    """
+
+    def of_vectors(self, y_true, vectors, similarity):
+        if vectors.shape[1] < 3:
+            raise ValueError("groups must have at least one negative to learn a teacher's scores; they have none.")
+        scores = similarity.own(vectors[:, 0], vectors[:, 1:]) * self.factor
+        return self.of_scores(scores, y_true[:, 1:, TEACHER], y_true[:, 1:, TEXT] >= 0)
+
+    @abc.abstractmethod
+    def of_scores(self, scores, teacher, present):
+        """The losses of groups, `(groups,)`.
+
+        Args:
+            scores: the scores of the positive and the negatives, `(groups, texts)`.
+            teacher: those of the teacher.
+            present: bool, false for missing texts.
+        """
+
+
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class MarginLoss(ScoreLoss):
+class MarginLoss(TeacherLoss):
     """The squared difference between the margins of the model and of a teacher, from the positive to every negative.
 
         s = scale · similarity(query, ·)        loss = mean over negatives of (s₊ − s₋ − (t₊ − t₋))²
@@ -134,30 +161,21 @@ class MarginLoss(ScoreLoss):
     Args:
         scale, name, reduction, similarity, dims, dim_weights: see `ScoreLoss`.
 
-    Call arguments:
-        y_true: see the module.
-        y_pred: `(groups, texts, ..., width)`: query, positive, at least one negative.
-
     Reference: Hofstätter et al., 2020, section 3.2 (https://arxiv.org/abs/2010.02666).
     """
 
-    def __init__(
-        self, scale: float = 1.0, name: str = "margin_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
-    ) -> None:
-        super().__init__(scale, name, reduction, **kwargs)
+    usual_name, usual_scale = "margin_loss", 1.0
 
-    def of_vectors(self, y_true, vectors, similarity):
-        _check_negatives(vectors)
-        scores = similarity.own(vectors[:, 0], vectors[:, 1:]) * self.factor
-        wanted, present = y_true[:, 1:, TEACHER], ops.cast(y_true[:, 2:, TEXT] >= 0, "float32")
-        errors = ops.square((scores[:, :1] - scores[:, 1:]) - (wanted[:, :1] - wanted[:, 1:])) * present
+    def of_scores(self, scores, teacher, present):
+        present = ops.cast(present[:, 1:], "float32")
+        errors = ops.square((scores[:, :1] - scores[:, 1:]) - (teacher[:, :1] - teacher[:, 1:])) * present
         # A mean over negatives, whose number may differ between groups: Keras divides by the number of groups.
         share = ops.cast(ops.shape(errors)[0], "float32") / ops.maximum(ops.sum(present), 1.0)
         return ops.sum(errors, axis=-1) * share
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class DistillationLoss(ScoreLoss):
+class DistillationLoss(TeacherLoss):
     """The KL divergence from a teacher's distribution over the texts of a group, such as a reranker's, to the model's.
 
         p = softmax(t)        q = softmax(scale · similarity(query, ·))        loss = Σ p · (log p − log q)
@@ -165,27 +183,111 @@ class DistillationLoss(ScoreLoss):
     Args:
         scale, name, reduction, similarity, dims, dim_weights: see `ScoreLoss`.
 
-    Call arguments:
-        y_true: see the module.
-        y_pred: `(groups, texts, ..., width)`: query, positive, at least one negative.
-
     Reference: Hinton et al., 2015, section 2 (https://arxiv.org/abs/1503.02531); Lin et al., 2020, section 3
     (https://arxiv.org/abs/2010.11386).
     """
 
-    def __init__(
-        self, scale: float = 20.0, name: str = "distillation_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
-    ) -> None:
-        super().__init__(scale, name, reduction, **kwargs)
+    usual_name = "distillation_loss"
 
-    def of_vectors(self, y_true, vectors, similarity):
-        _check_negatives(vectors)
-        present = y_true[:, 1:, TEXT] >= 0
-        student = similarity.own(vectors[:, 0], vectors[:, 1:]) * self.factor
-        student, teacher = (scores - log_sum(scores, present)[:, None] for scores in (student, y_true[:, 1:, TEACHER]))
+    def of_scores(self, scores, teacher, present):
+        student, teacher = (of - log_sum(of, present)[:, None] for of in (scores, teacher))
         return ops.sum(ops.where(present, ops.exp(teacher) * (teacher - student), 0.0), axis=-1)
 
 
-def _check_negatives(vectors):
-    if vectors.shape[1] < 3:
-        raise ValueError("groups must have at least one negative to learn a teacher's scores; they have none.")
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class GroupedLoss(keras.losses.Loss):
+    """A `ScoreLoss` on rows of texts, where the query and the texts of a group are consecutive rows.
+
+    Args:
+        loss: the loss over groups.
+        texts: rows per group: a query, its positive and its negatives.
+        name, reduction: as for any loss.
+
+    Call arguments:
+        y_true: `(groups · texts, columns)`, as for `training.retrieval_losses`.
+        y_pred: `(groups · texts, ..., width)`.
+    """
+
+    def __init__(
+        self, loss: ScoreLoss, texts: int, name: str = "grouped_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, **kwargs)
+        self.loss, self.texts = loss, int(texts)
+
+    def call(self, y_true, y_pred):
+        losses = self.loss.call(self._grouped(y_true), self._grouped(y_pred))
+        return ops.repeat(losses, self.texts)
+
+    def _grouped(self, rows):
+        return ops.reshape(rows, (-1, self.texts, *ops.shape(rows)[1:]))
+
+    def get_config(self):
+        return {**super().get_config(), "loss": keras.losses.serialize(self.loss), "texts": self.texts}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "loss": keras.losses.deserialize(config["loss"])})
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class FlopsRegularizer(keras.layers.Layer):
+    """Returns its inputs, and in training adds the expected number of products of a search with them to the loss.
+
+        FLOPS = Σ_words (mean over texts of weight)²        loss += rate · (queries · FLOPS(queries) + documents · FLOPS(documents))
+
+    The rate grows quadratically with the step, from 0 to 1 after `steps` steps. The step counter is a non-trainable weight.
+
+    Args:
+        texts: rows per group: a query followed by its documents.
+        queries, documents: the weights of the two terms.
+        query_l1: weight of a further term, the mean over queries of the sum of their weights.
+        steps: training steps until the rate is 1.
+
+    Input and output shape: `(groups · texts, vocabulary)`.
+
+    Reference: Paria et al., 2020, section 3 (https://arxiv.org/abs/2004.05665); its schedule as in Formal et al., 2021, section 4
+    (https://arxiv.org/abs/2107.05720), and the L1 norm of queries as in Lassance and Clinchant, 2022, section 3.2
+    (https://arxiv.org/abs/2207.03834).
+    """
+
+    def __init__(
+        self,
+        texts: int,
+        queries: float = 5e-5,
+        documents: float = 3e-5,
+        query_l1: float = 0.0,
+        steps: int = 1,
+        name: str = "Flops-Regularizer",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        self.texts, self.steps = int(texts), int(steps)
+        self.queries, self.documents, self.query_l1 = float(queries), float(documents), float(query_l1)
+
+    def build(self, input_shape):
+        self.step = self.add_weight(shape=(), initializer="zeros", dtype="int32", trainable=False, name="step")
+        self.built = True
+
+    def call(self, inputs, training=None):
+        if training:
+            groups = ops.reshape(inputs, (-1, self.texts, inputs.shape[-1]))
+            queries, documents = groups[:, 0], ops.reshape(groups[:, 1:], (-1, inputs.shape[-1]))
+            rate = ops.square(ops.minimum(ops.cast(self.step, "float32") / self.steps, 1.0))
+            price = self.queries * flops(queries) + self.documents * flops(documents)
+            if self.query_l1:
+                price = price + self.query_l1 * ops.mean(ops.sum(ops.abs(queries), axis=-1))
+            self.add_loss(rate * price)
+            self.step.assign_add(1)
+        return inputs
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        own = {"texts": self.texts, "queries": self.queries, "documents": self.documents, "query_l1": self.query_l1}
+        return {**super().get_config(), **own, "steps": self.steps}
+
+
+def flops(vectors: Any) -> Any:
+    """Σ_words (mean over texts of |weight|)², of vectors `(texts, vocabulary)`."""
+    return ops.sum(ops.square(ops.mean(ops.abs(vectors), axis=0)))

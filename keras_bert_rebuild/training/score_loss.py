@@ -1,17 +1,108 @@
-"""The base class of losses on similarities of texts: the similarity, its scale, and prefixes of vectors."""
+"""Losses on similarities of texts: the similarities, cosine, product or MaxSim, and the base class of the losses."""
 
 import abc
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_bert_rebuild.models.running_step import note_mean
-from keras_bert_rebuild.training.similarities import similarity_of
 
-# Replaces −∞ for candidates that do not count: its exponential is 0 and has no gradient.
+# Replaces −∞ for what does not count, candidates and the products of tokens that are not compared: its exponential is 0 and has no
+# gradient, and it is below every product of vectors.
 NEVER = -1e9
+
+
+def every_max_sim(queries: Any, texts: Any) -> Any:
+    """The score of each query with each text, as `data/retrieval/max_sim.py` computes it over stored vectors.
+
+        score = Σ_i max_j query_i · text_j
+
+    Tokens with zero vectors, such as padding and punctuation, are not compared.
+
+    Args:
+        queries: `(n, query tokens, width)`.
+        texts: `(m, tokens, width)`.
+
+    Returns:
+        `(n, m)`.
+
+    Reference: Khattab and Zaharia, 2020, section 3.3 (https://arxiv.org/abs/2004.12832).
+    """
+    products = ops.einsum("nqd,mtd->nmqt", queries, texts)
+    return _summed(products, _compared(queries)[:, None, :], _compared(texts)[None, :, None, :])
+
+
+def own_max_sim(queries: Any, texts: Any) -> Any:
+    """The score of each query with each of its own texts: as `every_max_sim`, `texts (n, m, tokens, width)`."""
+    products = ops.einsum("nqd,nmtd->nmqt", queries, texts)
+    return _summed(products, _compared(queries)[:, None, :], _compared(texts)[:, :, None, :])
+
+
+def _summed(products, of_query, of_text):
+    best = ops.max(ops.where(of_text, products, NEVER), axis=-1)
+    return ops.sum(ops.where(of_query, best, 0.0), axis=-1)
+
+
+def _compared(vectors):
+    return ops.max(ops.abs(vectors), axis=-1) > 0
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """A similarity between texts. Every text is an array, such as a vector `(width,)`, of the same shape."""
+
+    every: Callable[[Any, Any], Any]
+    """Maps `(n, ...)` and `(m, ...)` to the scores of all pairs, `(n, m)`."""
+
+    own: Callable[[Any, Any], Any]
+    """Maps `(n, ...)` and `(n, m, ...)` to the scores of each with its own, `(n, m)`."""
+
+    prepare: Callable[[Any], Any] = lambda vectors: vectors
+    """Applied to all vectors first, after truncation to a number of dimensions."""
+
+
+def unit(vectors: Any) -> Any:
+    """Vectors `(..., width)` scaled to length 1; zero vectors are unchanged."""
+    return ops.normalize(vectors, axis=-1)
+
+
+def _every_product(queries, texts):
+    return ops.matmul(queries, ops.transpose(texts))
+
+
+def _own_products(queries, texts):
+    return ops.sum(queries[:, None] * texts, axis=-1)
+
+
+# The similarities by their names in the configs of losses; others may be added without changing a loss.
+SIMILARITIES: dict[str, Similarity] = {
+    "cosine": Similarity(_every_product, _own_products, unit),
+    "dot": Similarity(_every_product, _own_products),
+    "max_sim": Similarity(every_max_sim, own_max_sim),
+}
+
+
+def similarity_of(name: str) -> Similarity:
+    """A similarity by its name.
+
+    Args:
+        name: a name in `SIMILARITIES`; or "max_sim@n", MaxSim of queries with at most n tokens, at the first n positions.
+
+    Raises:
+        ValueError: the name is unknown.
+    """
+    kind, _, tokens = name.partition("@")
+    if kind == "max_sim" and tokens.isdecimal():
+        n = int(tokens)
+        return Similarity(
+            lambda queries, texts: every_max_sim(queries[:, :n], texts), lambda queries, texts: own_max_sim(queries[:, :n], texts)
+        )
+    if name not in SIMILARITIES:
+        raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}; got {name!r}.")
+    return SIMILARITIES[name]
 
 
 class ScoreLoss(keras.losses.Loss, abc.ABC):
@@ -19,11 +110,11 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
 
     Args:
         similarity: a name in `SIMILARITIES`, such as "cosine" or "dot".
-        scale: factor of the similarities, 1 / temperature.
+        scale: factor of the similarities, 1 / temperature; None for the `usual_scale` of the class.
         dims: Matryoshka dimensions: the loss is the weighted sum of the losses of vectors truncated to each of them. None for
             whole vectors.
         dim_weights: a weight for each of `dims`; None for 1.
-        name, reduction: as for any loss.
+        name, reduction: as for any loss; the default name is the `usual_name` of the class.
 
     Call arguments:
         y_true: see the subclass.
@@ -36,6 +127,12 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
     Reference: Kusupati et al., 2022, section 3, for `dims` (https://arxiv.org/abs/2205.13147).
     """
 
+    usual_name: str | None = None
+    """The default name."""
+
+    usual_scale = 20.0
+    """The default factor of the similarities."""
+
     learned_scale: Callable[[], Any] | None = None
     """A function that returns the factor, set by a training model that learns the temperature; None for `scale`."""
 
@@ -44,7 +141,7 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
 
     def __init__(
         self,
-        scale: float = 20.0,
+        scale: float | None = None,
         name: str | None = None,
         reduction: str | None = "sum_over_batch_size",
         *,
@@ -53,9 +150,9 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
         dim_weights: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(name=name, reduction=reduction, **kwargs)
+        super().__init__(name=self.usual_name if name is None else name, reduction=reduction, **kwargs)
         similarity_of(similarity)
-        self.similarity, self.scale = similarity, scale
+        self.similarity, self.scale = similarity, self.usual_scale if scale is None else scale
         self.dims = None if dims is None else [int(dim) for dim in dims]
         self.dim_weights = None if dim_weights is None else [float(weight) for weight in dim_weights]
         if self.dims is not None and not (self.dims and min(self.dims) > 0):

@@ -1,4 +1,7 @@
-"""The losses of fine-tuning: weighted labels, spans, choices and sequences of labels. For vectors, see `score_loss`."""
+"""The losses of fine-tuning, for weighted labels, spans, choices and sequences of labels, and the loss of distillation.
+
+For vectors, see `score_loss`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +10,7 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild import kernels
-from keras_bert_rebuild.training.losses import IGNORED, counted, mean_over_labels
+from keras_bert_rebuild.training.losses import IGNORED, counted, mean_over_labels, weighted
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -113,6 +116,38 @@ class ChoiceLoss(keras.losses.Loss):
         logits = ops.where(labels < 0, -10000.0, ops.reshape(y_pred, (-1, choices)))
         right = ops.sum(ops.where(labels > 0, logits, 0.0), axis=-1)
         return ops.repeat(ops.logsumexp(logits, axis=-1) - right, choices)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class DistilledLoss(keras.losses.Loss):
+    """The mean of losses over the positions that are not masked out.
+
+    Args:
+        name: as for any loss.
+        reduction: by default the mean over the positions that count.
+
+    Call arguments:
+        y_true: 1 at positions that count, 0 at others, `(batch, length)`.
+        y_pred: the loss of every position, `(batch, length)`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> float(DistilledLoss()(np.array([[1.0, 1.0, 0.0]]), np.array([[2.0, 3.0, 9.0]])))
+    2.5
+    """
+
+    def __init__(self, name: str = "distilled_loss", reduction: str | None = "mean_with_sample_weight", **kwargs: Any) -> None:
+        super().__init__(name=name, reduction=reduction, **kwargs)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        counts = weighted(ops.cast(y_true, self.dtype), sample_weight, self.dtype)
+        # Other positions may hold NaN or infinity, which 0 times does not make 0.
+        values = ops.where(counts > 0, y_pred, ops.zeros_like(y_pred))
+        return mean_over_labels(self, super().__call__(y_true, values, counts), values, counts=counts)
+
+    def call(self, y_true, y_pred):
+        return ops.convert_to_tensor(y_pred)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")

@@ -14,7 +14,7 @@ import keras_bert_rebuild
 from keras_bert_rebuild import Reranker, SentenceEmbedder, SparseEmbedder, load_tokenizer
 from keras_bert_rebuild.export import saved_model
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
-from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head
+from keras_bert_rebuild.tasks.model_of_task import model_with_head
 
 pytestmark = pytest.mark.tensorflow
 

@@ -16,7 +16,7 @@ from keras_bert_rebuild.export.evaluation import Evaluation
 from keras_bert_rebuild.export.openvino import OpenVINORunner
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, NormModule, ResidualModule, UnitModule
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS
-from keras_bert_rebuild.tasks.marked_rows import MarkedRows
+from keras_bert_rebuild.tasks.retrieval_rows import MarkedRows
 
 SHORT = [text for text in TEXTS if text.strip() and len(text) < 100]
 

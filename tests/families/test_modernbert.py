@@ -40,7 +40,7 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface, config_to_huggingface
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
-from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head
+from keras_bert_rebuild.tasks.model_of_task import model_with_head
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 

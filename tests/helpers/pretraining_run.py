@@ -6,7 +6,7 @@ import numpy as np
 from helpers.numbered_batches import NumberedBatches
 from helpers.small import compiled, small_batch, small_model
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
-from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
+from keras_bert_rebuild.training.optimizers.rate_schedules import WarmupLinearDecay
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds

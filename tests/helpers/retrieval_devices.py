@@ -8,7 +8,7 @@ import numpy as np
 from helpers.small_tasks import TOKENIZER, WORDS, small_encoder
 from keras_bert_rebuild import SentenceEmbedder, distribute
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
-from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
+from keras_bert_rebuild.tasks.objectives import VectorTraining
 
 BATCH = 8
 

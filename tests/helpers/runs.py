@@ -63,7 +63,7 @@ AROUND_MODELS = (
     "tasks/*",
     "training/distributed/*",
     "training/test_lora.py",
-    "training/test_max_sim.py",
+    "training/test_score_loss.py",
     "training/test_re*_losses.py",
     "training/test_task_losses.py",
 )

@@ -27,7 +27,7 @@ from keras_bert_rebuild.data.labelled.labelled_examples import (
     TextGroup,
 )
 from keras_bert_rebuild.interpret import Head, HeadImportance, head_importance, intervene, prune_heads
-from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
+from keras_bert_rebuild.tasks.objectives import VectorTraining
 
 WORDS = ["the", "cat", "sat", "on", "a", "red", "mat"]
 

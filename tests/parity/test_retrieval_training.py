@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer import losses
 
 from keras_bert_rebuild import SentenceEmbedder
 from keras_bert_rebuild.data.labelled.labelled_examples import ScoredPair, TextGroup
-from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
+from keras_bert_rebuild.tasks.objectives import VectorTraining
 
 pytestmark = pytest.mark.skipif(FOLDER is None, reason="the weights are in a package")
 

@@ -15,7 +15,7 @@ from sentence_transformers.sparse_encoder.losses import FlopsLoss
 
 from keras_bert_rebuild import LateInteractionEmbedder, Reranker, SparseEmbedder, load_task
 from keras_bert_rebuild.training import reranking_losses as ours
-from keras_bert_rebuild.training.flops_regularizer import flops
+from keras_bert_rebuild.training.retrieval_losses import flops
 
 WORDS = [
     "[PAD]",

@@ -8,7 +8,7 @@ from helpers.small_tasks import BLOCKS, HEADS, TOKENIZER, VOCABULARY, WORDS, sen
 
 from keras_bert_rebuild import LateInteractionEmbedder, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
-from keras_bert_rebuild.tasks.marked_rows import MarkedRows
+from keras_bert_rebuild.tasks.retrieval_rows import MarkedRows
 
 MASK = VOCABULARY.index("[MASK]")
 GROUPS = [

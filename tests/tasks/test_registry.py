@@ -8,15 +8,15 @@ from typing import ClassVar
 import keras
 import numpy as np
 import pytest
-from helpers.small_tasks import TOKENIZER, small_encoder
+from helpers.small_tasks import TOKENIZER, small_encoder, small_task
 
 from keras_bert_rebuild import SentenceEmbedder, finetune, load_task, predict, save_pretrained
 from keras_bert_rebuild.data.labelled.example_kinds import Kind
 from keras_bert_rebuild.data.labelled.labelled_examples import Example, ScoredPair
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks import registry
-from keras_bert_rebuild.tasks.registry import finetune_task, register_task, task_class, task_kinds, task_names
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, Cosine
+from keras_bert_rebuild.tasks.objectives import OBJECTIVES, Cosine
+from keras_bert_rebuild.tasks.registry import finetune_task, register_task, setting_types, task_class, task_kinds, task_names
 from keras_bert_rebuild.tasks.task import Task
 from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
 
@@ -114,6 +114,33 @@ def test_its_name_is_listed_with_the_others():
     with pytest.raises(ValueError, match="sparse_retrieval, word_count; got 'word_cont'; did you mean word_count"):
         finetune_task("word_cont")
     assert register_task(WordCount) is WordCount  # registering it again is no error
+
+
+class LimitedCount(WordCount):
+    """Counts up to a limit, a setting."""
+
+    def __init__(self, model, tokenizer=None, *, limit: int = 9, verbose: bool = False, max_len=None, stride=None) -> None:
+        super().__init__(model, tokenizer, max_len=max_len, stride=stride)
+        self.limit = limit
+
+
+def test_the_settings_of_a_custom_task_are_the_keywords_of_its_constructor(registered, tmp_path):
+    register_task(LimitedCount)
+    task = LimitedCount.from_encoder(small_encoder(), TOKENIZER, labels=["count"], limit=5, max_len=16)
+    assert task.settings() == {"max_len": 16, "stride": 4, "limit": 5}  # `verbose` is no attribute
+    task.save(tmp_path / "task")
+    assert load_task(tmp_path / "task").limit == 5
+    (tmp_path / "task" / "task.json").write_text('{"task": "word_count", "limit": "many"}')
+    with pytest.raises(ValueError, match="limit must be a whole number"):
+        load_task(tmp_path / "task")
+
+
+@pytest.mark.parametrize("kind", registry._BUILT_IN)
+def test_every_setting_of_a_task_is_saved_or_said_not_to_be(kind):
+    cls = task_class(kind)
+    given = {"labels": ["O", "B-x"]} if kind.endswith("classification") else {}
+    task = small_task(cls, **given, **({"example_kind": "retrieval"} if kind == "embedding" else {}))
+    assert task.settings().keys() == setting_types(cls).keys() - {*task.unsaved}
 
 
 @pytest.mark.parametrize("kind", ["regression", "embedding", "word_count"])

@@ -9,8 +9,8 @@ from helpers.small_tasks import TOKENIZER, WORDS, plain_logits, sentence, small_
 from keras_bert_rebuild import Reranker, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, RankedText, TextGroup
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
-from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES
-from keras_bert_rebuild.tasks.reranking_scores import reranking_scores
+from keras_bert_rebuild.tasks.metrics.ranking import reranking_scores
+from keras_bert_rebuild.tasks.objectives import RERANKING_OBJECTIVES
 
 PLACES = ("mat", "london", "paris")
 PETS = ("cat", "dog", "anna")
@@ -203,7 +203,7 @@ def test_bad_input_is_one_sentence():
         task.scores_of(["ab"])
     with pytest.raises(ValueError, match="top_k must be at least 1"):
         task.rank("a", ["b"], top_k=0)
-    with pytest.raises(ValueError, match=f"objective must be one of {', '.join(OBJECTIVES)}; got 'cosine'"):
+    with pytest.raises(ValueError, match=f"objective must be one of {', '.join(RERANKING_OBJECTIVES)}; got 'cosine'"):
         small_task(Reranker, objective="cosine")
     with pytest.raises(ValueError, match="a Reranker must have one label, its score; the model has 2"):
         Reranker(small_encoder(("classification",), labels=("a", "b")), TOKENIZER)

@@ -9,9 +9,9 @@ from keras_bert_rebuild import SentenceEmbedder, finetune, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, ScoredPair, TextGroup
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 from keras_bert_rebuild.tasks import packed_training
+from keras_bert_rebuild.tasks.metrics.ranking import best_of, retrieval_scores, retrieved
+from keras_bert_rebuild.tasks.objectives import VectorTraining
 from keras_bert_rebuild.tasks.packed_training import guide_vectors
-from keras_bert_rebuild.tasks.retrieval_evaluation import best_of, retrieval_scores, retrieved
-from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
 from keras_bert_rebuild.training.retrieval_losses import GUIDE, TEACHER, TEXT
 
 ANIMALS, PLACES = ("cat", "dog", "anna", "ben"), ("mat", "london", "paris", "red")

@@ -12,8 +12,8 @@ from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, S
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
 from keras_bert_rebuild.tasks import packed_training
+from keras_bert_rebuild.tasks.embedder import prompt_text
 from keras_bert_rebuild.tasks.metrics import ranking_scores
-from keras_bert_rebuild.tasks.sentence_settings import prompt_text
 
 SUBJECTS = ("the cat", "anna", "the red dog")
 

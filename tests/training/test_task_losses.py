@@ -1,4 +1,4 @@
-"""The losses of fine-tuning against plain NumPy, that of a CRF against an enumeration of all sequences."""
+"""The losses of fine-tuning and distillation against plain NumPy, that of a CRF against an enumeration of all sequences."""
 
 import itertools
 
@@ -14,6 +14,7 @@ from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer
 from keras_bert_rebuild.training.task_losses import (
     ChoiceLoss,
     ConditionalRandomFieldLoss,
+    DistilledLoss,
     LabelLoss,
     SpanLoss,
 )
@@ -219,3 +220,17 @@ def test_the_loss_round_trips_through_its_config():
     loss = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(ConditionalRandomFieldLoss(name="chains")))
     assert isinstance(loss, ConditionalRandomFieldLoss)
     assert loss.name == "chains"
+
+
+def test_what_does_not_count_may_be_anything():
+    loss = DistilledLoss()(np.array([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]]), np.array([[1.0, np.inf, 2.0], [np.nan, -1.0, 6.0]]))
+    assert float(loss) == pytest.approx(3.0)
+
+
+def test_examples_have_weights():
+    counts, values = np.array([[1.0, 1.0], [1.0, 0.0]]), np.array([[1.0, 2.0], [10.0, 5.0]])
+    assert float(DistilledLoss()(counts, values, np.array([1.0, 0.5]))) == pytest.approx((1 + 2 + 5) / 2.5)
+
+
+def test_nothing_that_counts_is_a_loss_of_0():
+    assert float(DistilledLoss()(np.zeros((1, 2)), np.ones((1, 2)))) == 0.0

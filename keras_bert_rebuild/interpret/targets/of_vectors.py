@@ -10,7 +10,7 @@ from keras_bert_rebuild.interpret.targets import no_probability, nothing, two_te
 from keras_bert_rebuild.interpret.targets.of_words import vocabulary_index
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 from keras_bert_rebuild.tasks.embedding_stream import prompt_tokens
-from keras_bert_rebuild.tasks.marked_rows import MarkedRows
+from keras_bert_rebuild.tasks.retrieval_rows import MarkedRows
 from keras_bert_rebuild.tasks.text_rows import Windows
 
 # The minimum length that a vector is divided by.

@@ -45,7 +45,7 @@ from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
 from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze, layer_rates, matches_any
-from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
+from keras_bert_rebuild.training.optimizers.rate_schedules import WarmupLinearDecay
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 

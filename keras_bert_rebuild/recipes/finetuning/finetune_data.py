@@ -6,9 +6,8 @@ from pathlib import Path
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, OF_SOME
-from keras_bert_rebuild.tasks.given_examples import place_of
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
-from keras_bert_rebuild.tasks.text_rows import buckets_for
+from keras_bert_rebuild.tasks.text_rows import buckets_for, place_of
 
 # Maximum number of lengths on JAX: with the last batch of an epoch, where it stays smaller, a training has at most five shapes.
 LENGTHS = 4

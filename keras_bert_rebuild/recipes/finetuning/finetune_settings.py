@@ -7,8 +7,7 @@ from typing import Any, Self
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.settings import check_settings, is_whole, plain, setting, settings_from_dict
-from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
+from keras_bert_rebuild.tasks.objectives import OBJECTIVES, RERANKING_OBJECTIVES
 
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 from keras_bert_rebuild.recipes.settings import setting
-from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW, Lamb
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW, Lamb, StableAdamW
 from keras_bert_rebuild.training.optimizers.muon import Muon
 from keras_bert_rebuild.training.optimizers.path_patterns import layer_rates
-from keras_bert_rebuild.training.optimizers.rate_schedules import ProgressSchedule, WarmupStableDecay
-from keras_bert_rebuild.training.optimizers.stable_adamw import StableAdamW
-from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
+from keras_bert_rebuild.training.optimizers.rate_schedules import ProgressSchedule, WarmupLinearDecay, WarmupStableDecay
 
 OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb, "stable_adamw": StableAdamW, "muon": Muon}
 SCHEDULES = ("linear", "cosine", "one_minus_sqrt", "trapezoidal")

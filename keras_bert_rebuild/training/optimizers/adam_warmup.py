@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.training.optimizers.whole_batch import OfWholeBatch
@@ -73,7 +72,6 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
             name=name,
             **kwargs,
         )
-        self.waiting_weights = None
         self.decay = decay
         self.decay_steps = float(decay_steps)
         self.warmup_steps = float(warmup_steps)
@@ -91,24 +89,10 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
     def lr(self, value: Any) -> None:
         self.learning_rate = value
 
-    def build(self, var_list):
-        # Keras's reader of legacy .h5 files builds with an empty list, then sets the weights; both wait for the real variables.
-        if self.built or not var_list:
-            return
-        super().build(var_list)
-        # In a TensorFlow graph `update_step` is called with backend variables, which have no path.
+    def prepare(self, var_list: Sequence[Any]) -> None:
         self._decays = tuple(self.decays(variable) for variable in var_list)
-        if self.waiting_weights is not None:
-            state, self.waiting_weights = self.waiting_weights, None
-            self._restore(state)
 
-    def set_weights(self, weights):
-        if self.built:
-            super().set_weights(weights)
-        else:
-            self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed later
-
-    def _restore(self, state):
+    def restore(self, state: list[Any]) -> None:
         """Restore the state of a legacy file: our own, or keras_bert's, which is the step, all m, all v and all amsgrad moments."""
         moments = [*self._momentums, *self._velocities, *(self._velocity_hats if self.amsgrad else ())]
         shapes = [tuple(array.shape) for array in state]

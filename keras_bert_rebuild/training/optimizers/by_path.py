@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.training.optimizers.path_patterns import NO_DECAY, check_patterns, first_match, matches_any
@@ -67,7 +66,6 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         self.rate_multipliers = rate_multipliers
         self.ema_momentum = ema_momentum
         self.bias_correction = bias_correction
-        self.waiting_weights = None
 
     @property
     def learning_rate(self):
@@ -80,30 +78,16 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
     def learning_rate(self, learning_rate):
         keras.optimizers.Optimizer.learning_rate.fset(self, learning_rate)
 
-    def build(self, var_list):
-        # Keras's reader of legacy .h5 files builds with an empty list, then sets the weights; both wait for the real variables.
-        if self.built or not var_list:
-            return
-        super().build(var_list)
+    def prepare(self, var_list: Sequence[Any]) -> None:
         self._momentums = [self._add_state(variable, "momentum") for variable in var_list]
         self._velocities = [self._add_state(variable, "velocity") if self.has_velocity(variable) else None for variable in var_list]
         if self.ema_momentum is not None:
             self._average_offsets = [self._add_state(variable, "average_offset") for variable in var_list]
-        # In a TensorFlow graph `update_step` is called with backend variables, which have no path.
         self._decays = tuple(self.decays(variable) for variable in var_list)
         self._multipliers = tuple(self.rate_multiplier(variable) for variable in var_list)
         self._check_multipliers_are_used([variable.path for variable in var_list])
         if hasattr(self._learning_rate, "add_variables"):  # a schedule with state, which is saved in checkpoints
             self._learning_rate.add_variables(self)
-        if self.waiting_weights is not None:
-            self.set_weights(self.waiting_weights)
-            self.waiting_weights = None
-
-    def set_weights(self, weights):
-        if self.built:
-            super().set_weights(weights)
-        else:
-            self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed later
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)

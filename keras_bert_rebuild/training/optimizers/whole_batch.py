@@ -4,7 +4,11 @@ Under a TensorFlow strategy, Keras's optimizers clip and accumulate the gradient
 clipped gradient of the batch.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert_rebuild import kernels
@@ -23,11 +27,39 @@ def dense_gradients(gradients):
 
 
 class OfWholeBatch:
-    """A mixin of our optimizers, before Keras's class: gradients are dense arrays, summed over replicas."""
+    """A mixin of our optimizers, before Keras's class: gradients are dense arrays, summed over replicas.
 
-    def build(self, variables):
+    Keras's reader of legacy .h5 files builds an optimizer with an empty list, then sets its weights: both wait for the real
+    variables.
+    """
+
+    waiting_weights: list[Any] | None = None
+
+    def build(self, var_list):
+        if self.built or not var_list:
+            return
         _check_accumulation(self)
-        super().build(variables)
+        super().build(var_list)
+        self.prepare(var_list)
+        if self.waiting_weights is not None:
+            state, self.waiting_weights = self.waiting_weights, None
+            self.restore(state)
+
+    def prepare(self, var_list: Sequence[Any]) -> None:
+        """Called once with the variables to train, to add what the optimizer keeps for each of them.
+
+        In a TensorFlow graph `update_step` is called with backend variables, which have no path.
+        """
+
+    def set_weights(self, weights):
+        if self.built:
+            super().set_weights(weights)
+        else:
+            self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed later
+
+    def restore(self, state: list[Any]) -> None:
+        """Set the weights that a legacy file had."""
+        self.set_weights(state)
 
     def apply(self, grads, trainable_variables=None):
         super().apply(kernels.sum_over_replicas(dense_gradients(grads)), trainable_variables)

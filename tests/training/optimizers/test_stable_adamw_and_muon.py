@@ -7,8 +7,8 @@ from helpers.optimizer_reference import JIT, known_gradients, linear_data, linea
 from helpers.small import compiled, small_model
 
 from keras_bert_rebuild import AdamW, WarmupLinearDecay
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import StableAdamW
 from keras_bert_rebuild.training.optimizers.muon import Muon, orthogonalised
-from keras_bert_rebuild.training.optimizers.stable_adamw import StableAdamW
 
 NO_DECAY = ("bias", "gamma", "beta")
 EACH = pytest.mark.parametrize("optimizer_class", [StableAdamW, Muon])

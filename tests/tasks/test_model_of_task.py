@@ -1,13 +1,14 @@
-"""The encoder under a newly initialised head, and the tokenizer that a task has before and after saving."""
+"""A newly initialised head and its encoder, a head fitted to texts, and the tokenizer of a task before and after saving."""
 
 import keras
 import numpy as np
 import pytest
 from helpers import given_tokenizers
-from helpers.small_tasks import CONFIG, VOCABULARY, small_encoder
+from helpers.small_tasks import CONFIG, VOCABULARY, WORDS, sentence, small_encoder, small_task
 
 from keras_bert_rebuild import (
     QuestionAnswerer,
+    SparseEmbedder,
     TextClassifier,
     WordPieceTokenizer,
     add_lora,
@@ -17,7 +18,7 @@ from keras_bert_rebuild import (
     load_tokenizer,
 )
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
-from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head
+from keras_bert_rebuild.tasks.model_of_task import model_with_head, predict_own_tokens
 
 IDS = np.array([[2, 5, 6, 8, 3]])
 
@@ -114,3 +115,44 @@ def test_a_wordpiece_roberta_of_one_segment_takes_pairs(tmp_path):
     assert again.tokenizer == answerer.tokenizer
     assert str(again(["who", "where"], "anna sat on the mat in paris")) == str(answers)
     assert load_tokenizer(tmp_path / "task").second_segment == 0
+
+
+@pytest.fixture
+def texts(rng):
+    return [sentence(rng, 10) for _ in range(40)]
+
+
+def logits_of(task, texts):
+    """The logits of every token but those at the ends of a text, `(tokens, vocabulary)`, and its own id."""
+    encoder = task.encoder
+    states = keras.Model(task.model.inputs, encoder.get_layer("MLM-Norm").output)
+    table = keras.ops.convert_to_numpy(encoder.get_layer("Embedding-Token").embeddings)
+    bias = keras.ops.convert_to_numpy(encoder.get_layer("MLM-Sim").bias)
+    rows = [np.array([row]) for row in task.windows(texts).ids]
+    found = [keras.ops.convert_to_numpy(states([row, np.zeros_like(row)]))[0, 1:-1] @ table.T + bias for row in rows]
+    return np.concatenate(found), np.concatenate([row[0, 1:-1] for row in rows])
+
+
+def test_tokens_predict_themselves_in_a_model_of_random_weights(texts):
+    task = small_task(SparseEmbedder, max_len=16)
+
+    def right():
+        logits, ids = logits_of(task, texts)
+        return np.mean(logits.argmax(axis=1) == ids)
+
+    before = right()
+    predict_own_tokens(task, texts)
+    assert before < 0.1
+    assert right() > 0.4
+
+
+def test_the_median_logit_of_a_token_itself_is_the_one_that_is_asked_for(texts):
+    task = small_task(SparseEmbedder, max_len=16)
+    predict_own_tokens(task, texts, own=0.6, threshold=0.5)
+    logits, ids = logits_of(task, texts)
+    assert np.median(logits[np.arange(len(ids)), ids]) == pytest.approx(0.6, abs=0.01)
+
+
+def test_too_few_tokens_are_refused():
+    with pytest.raises(ValueError, match=r"expected texts of at least \d+ tokens, twice the width of the model; got 2"):
+        predict_own_tokens(small_task(SparseEmbedder, max_len=16), [" ".join(WORDS[:2])])

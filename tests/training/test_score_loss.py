@@ -5,9 +5,8 @@ import pytest
 from keras import ops
 
 from keras_bert_rebuild.data.retrieval.max_sim import max_sim
-from keras_bert_rebuild.training.grouped_loss import GroupedLoss
-from keras_bert_rebuild.training.retrieval_losses import InBatchNegativesLoss, MarginLoss
-from keras_bert_rebuild.training.similarities import similarity_of
+from keras_bert_rebuild.training.retrieval_losses import GroupedLoss, InBatchNegativesLoss, MarginLoss
+from keras_bert_rebuild.training.score_loss import similarity_of
 
 
 def token_vectors(rng, texts, tokens=6, width=4):
