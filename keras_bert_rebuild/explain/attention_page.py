@@ -3,7 +3,7 @@
 from importlib import resources
 
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
-from keras_bert_rebuild.files.markup import Verbatim, html_page
+from keras_bert_rebuild.files.printable import Verbatim, html_page
 
 # The parts of the style sheet and of the script, in order.
 STYLES = ("base.css", "page.css", "views.css", "panels.css")

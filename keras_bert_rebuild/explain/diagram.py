@@ -6,8 +6,8 @@ from pathlib import Path
 
 from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.kinds import PICTURE
-from keras_bert_rebuild.files.markup import Element, svg_picture
 from keras_bert_rebuild.files.output import check_file
+from keras_bert_rebuild.files.printable import Element, svg_picture
 
 # Kind of a box to its fill and edge colours.
 COLOURS = {

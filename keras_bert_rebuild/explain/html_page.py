@@ -5,8 +5,8 @@ from pathlib import Path
 
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
-from keras_bert_rebuild.files.markup import Element, Verbatim
 from keras_bert_rebuild.files.output import check_file
+from keras_bert_rebuild.files.printable import Element, Verbatim
 
 
 class HtmlPage:

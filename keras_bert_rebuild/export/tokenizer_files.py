@@ -5,7 +5,7 @@ import json
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram, WordPiece
 
-from keras_bert_rebuild.files.varint import read_varint
+from keras_bert_rebuild.files.reading import read_varint
 from keras_bert_rebuild.pretrained.tokenizer_files import tokenizer_of_files, vocabulary_files
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.encoding import CLS_SEGMENT

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from keras_bert_rebuild.files.markup import Element, html_page
-from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.printable import Element, html_page, printable
 from keras_bert_rebuild.interpret.word_colours import described, levels, name_of_text, pieces_of_text
 
 TITLE = "Which words carried the answer"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_rebuild.files.markup import Element, svg_picture
+from keras_bert_rebuild.files.printable import Element, svg_picture
 from keras_bert_rebuild.interpret.block_similarity import BlockSimilarity
 from keras_bert_rebuild.interpret.probing import Probing
 

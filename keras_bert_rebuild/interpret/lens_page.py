@@ -2,7 +2,7 @@
 
 from importlib import resources
 
-from keras_bert_rebuild.files.markup import Verbatim, html_page
+from keras_bert_rebuild.files.printable import Verbatim, html_page
 from keras_bert_rebuild.interpret.lens_record import LogitLens
 
 BODY = Verbatim("""<header class="top">

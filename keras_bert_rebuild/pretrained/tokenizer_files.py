@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import TOKENIZER_NAMES
+from keras_bert_rebuild.files.reading import parse_json
 from keras_bert_rebuild.text.added_tokens import added_tokens_decoder
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer

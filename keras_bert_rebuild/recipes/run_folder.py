@@ -19,7 +19,7 @@ import yaml
 
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.regular import check_regular, read_text
+from keras_bert_rebuild.files.reading import check_regular, read_text
 from keras_bert_rebuild.recipes.settings import parse_yaml
 from keras_bert_rebuild.version import __version__
 

@@ -2,7 +2,7 @@
 
 from tokenizers import AddedToken
 
-from keras_bert_rebuild.files.json_text import json_object
+from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.text.tokenizer_json import check_ids, model_type, objects, section
 from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
 

@@ -9,8 +9,7 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
-from keras_bert_rebuild.files.json_text import json_object
-from keras_bert_rebuild.files.regular import read_text
+from keras_bert_rebuild.files.reading import json_object, read_text
 from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.json_text import json_object
+from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer

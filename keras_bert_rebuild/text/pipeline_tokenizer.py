@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import Tokenizer
 
-from keras_bert_rebuild.files.json_text import json_object
+from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.text.added_tokens import FLAGS, added_token, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import flat_encodings, trim_spaces

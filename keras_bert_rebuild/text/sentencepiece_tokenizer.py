@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import AddedToken, normalizers
 
-from keras_bert_rebuild.files.json_text import json_object
-from keras_bert_rebuild.files.regular import read_bytes
+from keras_bert_rebuild.files.reading import json_object, read_bytes
 from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer

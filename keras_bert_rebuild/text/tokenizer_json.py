@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.text.encoding import CLS_SEGMENT, SIDES
 
 # The special tokens that settings name, `cls_token` and so on.

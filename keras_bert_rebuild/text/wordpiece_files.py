@@ -2,7 +2,7 @@
 
 import warnings
 
-from keras_bert_rebuild.files.json_text import json_object
+from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.text.added_tokens import mask_takes_space, with_added_tokens
 from keras_bert_rebuild.text.tokenizer_json import (
     checked_vocabulary,

@@ -21,7 +21,7 @@ from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_
 from keras_bert_rebuild.explain.page_sizes import heads_that_fit, precision_that_fits
 from keras_bert_rebuild.explain.plot_attention import plot_attention
 from keras_bert_rebuild.explain.show_attention import AttentionPage
-from keras_bert_rebuild.files.markup import as_script_data
+from keras_bert_rebuild.files.printable import as_script_data
 
 HOSTILE = (
     "</script>",
