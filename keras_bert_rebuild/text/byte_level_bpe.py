@@ -14,9 +14,9 @@ from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import flat_encodings
-from keras_bert_rebuild.text.given_texts import check_unicode
-from keras_bert_rebuild.text.rust_package import OneSentence
+from keras_bert_rebuild.text.segmented import check_unicode
 from keras_bert_rebuild.text.tokenizer_json import (
+    OneSentence,
     checked_vocabulary,
     described_rules,
     is_robertas,

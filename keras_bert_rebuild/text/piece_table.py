@@ -1,4 +1,7 @@
-"""The pieces of all words seen so far, looked up with NumPy, thousands of words at a time."""
+"""WordPiece as in Google's code: greedy longest match; a word is split completely or is unknown.
+
+The pieces of all words seen so far are looked up with NumPy, thousands of words at a time.
+"""
 
 import secrets
 import threading
@@ -8,12 +11,64 @@ from itertools import chain
 import numpy as np
 
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, WordSplitter, ragged_range
-from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS, LongestMatch
+
+# Longer words are `[UNK]`.
+MAX_WORD_CHARACTERS = 200
 
 # 16 characters of 16 bits are four 64-bit integers.
 MAX_CHARACTERS = 16
 
 _KEY = MAX_CHARACTERS // 4
+
+
+class LongestMatch:
+    """Splits words into the pieces of a vocabulary.
+
+    Args:
+        vocabulary: token to id; a token that continues a word starts with `##`.
+
+    Reference: `WordpieceTokenizer` in `tokenization.py` of google-research/bert; Wu et al., 2016, section 4.1.
+    """
+
+    def __init__(self, vocabulary):
+        self._first = vocabulary
+        self._rest = {token[2:]: i for token, i in vocabulary.items() if token.startswith("##")}
+        self._longest_first, self._longest_rest = _longest(self._first), _longest(self._rest)
+
+    def __call__(self, word):
+        """The pieces of a word.
+
+        Returns:
+            A list of alternating ids and stops: a piece covers the characters from the stop of the previous piece to its own. None
+            if the word is unknown.
+        """
+        length = len(word)
+        if length > MAX_WORD_CHARACTERS:
+            return None
+        pieces, start = [], 0
+        known, longest = self._first, self._longest_first
+        while start < length:
+            stop = min(start + longest.get(word[start : start + 2], 1), length)
+            while stop > start:
+                i = known.get(word[start:stop])
+                if i is not None:
+                    break
+                stop -= 1
+            else:
+                return None
+            pieces += i, stop
+            start = stop
+            known, longest = self._rest, self._longest_rest
+        return pieces
+
+
+def _longest(pieces):
+    """The length of the longest piece for every first two characters."""
+    longest = {}
+    for piece in pieces:
+        if len(piece) > 1:
+            longest[piece[:2]] = max(longest.get(piece[:2], 0), len(piece))
+    return longest
 
 
 class WordIndex:

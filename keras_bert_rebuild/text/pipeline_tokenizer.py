@@ -14,11 +14,12 @@ from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.text.added_tokens import FLAGS, added_token, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import flat_encodings, trim_spaces
-from keras_bert_rebuild.text.given_texts import check_unicode
-from keras_bert_rebuild.text.rust_package import OneSentence, check_growth
+from keras_bert_rebuild.text.segmented import check_unicode
 from keras_bert_rebuild.text.tokenizer_json import (
     SPECIAL_NAMES,
+    OneSentence,
     RowTokens,
+    check_growth,
     check_ids,
     cut_side,
     model_type,

@@ -15,7 +15,7 @@ from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
-from keras_bert_rebuild.text.given_texts import check_unicode
+from keras_bert_rebuild.text.segmented import check_unicode
 from keras_bert_rebuild.text.sentencepiece_text import FAMILIES, QUOTES, SPACE, normalized, normalized_with_offsets, piece_offsets
 from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files, row_settings
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
 from keras_bert_rebuild.text.normalization import CJK_BLOCKS
+from keras_bert_rebuild.text.piece_table import MAX_WORD_CHARACTERS
 
 # Characters that `BasicTokenizer` drops, except tab and line ends, in RE2 syntax.
 DROPPED = r"[\x{0}-\x{8}\x{B}\x{C}\x{E}-\x{1F}\x{7F}-\x{9F}\x{FFFD}\p{Cf}]"

@@ -12,8 +12,8 @@ from tokenizers.normalizers import BertNormalizer
 
 from keras_bert_rebuild.text.added_tokens import rules_of
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
-from keras_bert_rebuild.text.given_texts import strings
 from keras_bert_rebuild.text.piece_table import PieceTable
+from keras_bert_rebuild.text.segmented import strings
 from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files
 from keras_bert_rebuild.text.vocabulary import (
     GOOGLE_PAD,

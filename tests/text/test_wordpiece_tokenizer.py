@@ -142,13 +142,13 @@ def test_both_ways_have_the_same_offsets():
 
 @pytest.mark.parametrize("fast", WAYS)
 def test_the_ids_of_a_word_do_not_depend_on_other_new_words(monkeypatch, fast):
-    from keras_bert_rebuild.text import given_texts, piece_table
+    from keras_bert_rebuild.text import piece_table, segmented
 
     lines = [line for line in [*HOSTILE, *list(decomposable_lines())[::200]] if "\ud800" not in line]
     expected = [google_oracle.ids(line, {token: i for i, token in enumerate(SMALL)}, False) for line in lines]
     monkeypatch.setattr(piece_table, "MANY", 1)
     for size in (1, 50, 1 << 16):
-        monkeypatch.setattr(given_texts, "SLICE", size)
+        monkeypatch.setattr(segmented, "SLICE", size)
         tokenizer = WordPieceTokenizer(SMALL, cased=False, fast=fast)
         assert rows(tokenizer, lines) == expected
         assert rows(tokenizer, lines[::-1]) == expected[::-1]
