@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import BPE
 from tokenizers.normalizers import BertNormalizer
 
@@ -19,6 +19,20 @@ WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u20
 
 # Lone surrogates, which the package tokenizers rejects, are replaced by a character that is dropped.
 _LONE = re.compile("[\ud800-\udfff]")
+
+
+def rules_of(added, vocabulary):
+    """`AddedToken`s by content, from strings and `AddedToken`s; a ValueError if one is not in the vocabulary."""
+    rules = {}
+    for token in added:
+        if not isinstance(token, (str, AddedToken)):
+            raise ValueError(f"added_tokens must be strings or tokenizers.AddedToken; got {type(token).__name__} {token!r:.40}.")
+        rule = AddedToken(token, normalized=True) if isinstance(token, str) else token
+        rules[rule.content] = rule
+    unknown = [content for content in rules if not content or content not in vocabulary]
+    if unknown:
+        raise ValueError(f"added_tokens must be tokens of the vocabulary; got {', '.join(map(repr, unknown))}.")
+    return rules
 
 
 class LiteralTokens:
