@@ -110,7 +110,7 @@ LONG_WORD = 200
 
 
 def split_pieces(word, vocabulary):
-    """Split a word into the longest pieces from left to right, as keras_bert does.
+    """Split a word into the longest pieces from left to right, as keras_bert does, for models trained with it.
 
     Where no piece of the vocabulary fits, one character is a piece of its own; Google makes the whole word `[UNK]` instead.
 

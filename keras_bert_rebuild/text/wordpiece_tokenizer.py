@@ -1,7 +1,6 @@
 """Google's tokenizer for batches of texts, and its settings."""
 
 import os
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +58,6 @@ class WordPieceTokenizer(BatchTokenizer):
         cased: keep case; None if and only if the vocabulary has upper-case letters.
         added_tokens: tokens of the vocabulary that are matched verbatim in a text: strings, which are matched in the normalised
             text, or `tokenizers.AddedToken`s, with their `single_word`, `lstrip`, `rstrip`, `normalized` and `special`.
-        fast: split new words with tensorflow-text; None if it is installed and TensorFlow has been imported.
         strip_accents: decompose characters and drop accents; None if case is dropped.
         tokenize_chinese_chars: make every CJK ideograph a word.
         second_segment: segment of the second text of a pair; 0 for a model with a single segment, such as a RoBERTa with WordPiece.
@@ -83,7 +81,6 @@ class WordPieceTokenizer(BatchTokenizer):
         vocabulary: dict[str, int] | Sequence[str] | str | Path,
         cased: bool | None = None,
         added_tokens: Sequence[str | AddedToken] = (),
-        fast: bool | None = None,
         *,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
@@ -103,7 +100,6 @@ class WordPieceTokenizer(BatchTokenizer):
             cased = is_cased(vocabulary if isinstance(vocabulary, Vocabulary) else set(vocabulary).difference(self.added_tokens))
         self.settings = WordPieceSettings(not bool(cased), strip_accents, bool(tokenize_chinese_chars))
         self.takes_space = (TOKEN_MASK,) if mask_takes_space else ()
-        self._fast = fast
         self.tokens = {i: token for token, i in vocabulary.items()}
         pad = GOOGLE_PAD if GOOGLE_PAD in vocabulary else TOKEN_PAD
         ids = {token: vocabulary.get(token) for token in (pad, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP)}
@@ -178,7 +174,6 @@ class WordPieceTokenizer(BatchTokenizer):
             "vocabulary": self.vocabulary,
             "cased": self.cased,
             "added_tokens": tuple(self.rules.values()),
-            "fast": self._fast,
             "strip_accents": self.settings.strip_accents,
             "tokenize_chinese_chars": self.settings.tokenize_chinese_chars,
             "second_segment": self.second_segment,
@@ -218,7 +213,7 @@ class WordPieceTokenizer(BatchTokenizer):
 
     def _encode_texts(self, texts, with_offsets, are_words):
         if self._table is None:
-            self._table = PieceTable(self.pieces, self.unk_id, self.settings, self._tensorflow())
+            self._table = PieceTable(self.pieces, self.unk_id, self.settings)
         return self._table.encode(texts, with_offsets)
 
     def _normalizer(self):
@@ -228,22 +223,6 @@ class WordPieceTokenizer(BatchTokenizer):
     def _join(self, ids):
         """The text of pieces, with a space between words."""
         return " ".join(self.tokens[i] for i in ids).replace(" ##", "")
-
-    def _tensorflow(self):
-        """The function that splits many new words with tensorflow-text, or None."""
-        if not (self._fast or (self._fast is None and "tensorflow" in sys.modules)):
-            return None
-        from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowPieces, is_available
-
-        if not is_available():
-            if self._fast:
-                raise ValueError("fast=True needs tensorflow-text of TensorFlow's version, which is not installed.")
-            return None
-
-        # Ids without a piece, as after a repeated line, get tokens that cannot occur in texts.
-        pieces = {i: token for token, i in self.pieces.items()}
-        tokens = [pieces.get(i) or f" {i}" for i in range(max(pieces) + 1)]
-        return TensorFlowPieces(tokens, self.unk_id)
 
 
 def settings_beside(vocabulary):

@@ -188,7 +188,7 @@ def found(text, cased=False, pieces=(), **flags):
     """The tokens of a text with `Foo` added in this way."""
     vocabulary = [*WORDS, "f", "##o", "##d", "##ö", "Foo", *pieces]
     added = [AddedToken("Foo", **flags), *pieces]
-    return WordPieceTokenizer(vocabulary, cased=cased, added_tokens=added, fast=False).tokenize(text)
+    return WordPieceTokenizer(vocabulary, cased=cased, added_tokens=added).tokenize(text)
 
 
 def test_a_single_word_is_not_part_of_other_words():
@@ -196,16 +196,14 @@ def test_a_single_word_is_not_part_of_other_words():
     assert found("food") == ["Foo", "d"]
 
 
-@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=pytest.mark.tensorflow)])
-def test_an_added_token_after_the_vocabulary_is_no_piece_of_words(tmp_path, monkeypatch, fast):
-    monkeypatch.setattr("keras_bert_rebuild.text.piece_table.MANY", 1)
+def test_an_added_token_after_the_vocabulary_is_no_piece_of_words(tmp_path):
     vocabulary = [*WORDS, "f", "##o", "##d", "foo"]
-    tokenizer = WordPieceTokenizer(vocabulary, cased=False, added_tokens=[AddedToken("foo", single_word=True)], fast=fast)
+    tokenizer = WordPieceTokenizer(vocabulary, cased=False, added_tokens=[AddedToken("foo", single_word=True)])
     assert tokenizer.tokenize("food foo") == ["f", "##o", "##o", "##d", "foo"]
     for name, content in vocabulary_files(tokenizer, 20).items():
         (tmp_path / name).write_bytes(content)
     assert "foo" not in (tmp_path / "vocab.txt").read_text(encoding="utf-8").split()
-    assert load_tokenizer(tmp_path, fast=fast) == tokenizer
+    assert load_tokenizer(tmp_path) == tokenizer
     inside = WordPieceTokenizer(["foo", *vocabulary[:-1]], cased=False, added_tokens=[AddedToken("foo", single_word=True)])
     assert inside.tokenize("food foo") == ["foo", "##d", "foo"]
 

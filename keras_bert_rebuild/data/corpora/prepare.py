@@ -89,7 +89,7 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
     def write(task):
         number, text, continues = task
         # A tokenizer caches words: one tokenizer per block, so that memory does not grow with the corpus.
-        tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False, **(cleaning or {}))
+        tokenizer = WordPieceTokenizer(vocabulary, cased=cased, **(cleaning or {}))
 
         def encode_flat(texts):
             ids, lengths = tokenizer.encode_flat(texts)
