@@ -131,7 +131,7 @@ def docstring_corpora(vocabulary=VOCABULARY):
     """The docstrings as documents, and every passage of them as a separate document, in a vocabulary of a size."""
     documents = [document for path in docstring_files(["numpy", "keras"]) if (document := docstring_document(path))]
     tokens = train_vocabulary((word for document in documents for passage in document for word in split_words(passage)), vocabulary)
-    tokenizer = WordPieceTokenizer({token: i for i, token in enumerate(tokens)}, cased=False, fast=False)
+    tokenizer = WordPieceTokenizer({token: i for i, token in enumerate(tokens)}, cased=False)
 
     def encode(passages):
         ids, lengths = tokenizer.encode_flat(passages)

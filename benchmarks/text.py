@@ -2,7 +2,7 @@
 
 Command: python benchmarks/text.py [--corpus FILE] [--vocab FILE] [--memory 10 30]
 Time: two minutes for 15 MB; with --memory 10 a minute and a half more
-Needs: tensorflow-text for the fast path, tokenizers (a dependency of the package), Linux.
+Needs: tokenizers (a dependency of the package), Linux.
 
 The goals: eight times the peer on English; 5 MB/s prepared; two million tokens per second in batches, with padding; the same peak
 memory within 10 % for ten times the corpus. Rates are per processor time, in alternating rounds, the best of each.
@@ -24,7 +24,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("RAYON_NUM_THREADS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import tensorflow as tf
 from tokenizers import BertWordPieceTokenizer
 
 import keras_bert_rebuild
@@ -72,18 +71,16 @@ def tokenising(lines, vocabulary):
     peer = BertWordPieceTokenizer(str(vocabulary), lowercase=not WordPieceTokenizer(vocabulary).cased)
     calls = [lines[i : i + TEXTS_A_CALL] for i in range(0, len(lines), TEXTS_A_CALL)]
 
-    def ours(fast, offsets):
-        tokenizer = WordPieceTokenizer(vocabulary, fast=fast)
+    def ours(offsets):
+        tokenizer = WordPieceTokenizer(vocabulary)
         return lambda texts: tokenizer.encode_batch(texts, return_offsets=offsets, pad_to="longest")
 
     def theirs(offsets):
         return lambda texts: [(e.ids, e.offsets) if offsets else e.ids for e in peer.encode_batch(texts)]
 
     for offsets in (False, True):
-        runs = {"tokenizers": theirs(offsets), "ours, tensorflow-text": ours(True, offsets), "ours, without": ours(False, offsets)}
+        runs = {"tokenizers": theirs(offsets), "ours": ours(offsets)}
         rates = {name: [] for name in runs}
-        for run in runs.values():
-            run(lines[:64])  # TensorFlow traces its graph
         for _ in range(ROUNDS):
             for name, run in runs.items():
                 started = time.process_time()
@@ -169,8 +166,6 @@ def main():
     args = parser.parse_args()
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
     lines = read_lines(args.corpus)
     texts = [line for line in lines if line]
     print(f"{len(texts):,} texts of {sum(map(len, texts)) / len(texts):.0f} characters", flush=True)

@@ -12,10 +12,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.files.reading import check_regular, parse_json
 
 # Built-in filters, which Keras or a user may have used: deflate, shuffle, fletcher32.
 FILTERS = (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)

@@ -8,8 +8,7 @@ import struct
 import google_crc32c
 
 from keras_bert_rebuild.files.limits import check_limit, limit
-from keras_bert_rebuild.files.regular import check_regular
-from keras_bert_rebuild.files.varint import read_varint, varint
+from keras_bert_rebuild.files.reading import check_regular, read_varint, varint
 
 MAGIC = 0xDB4775248B80FB57
 FOOTER = 48

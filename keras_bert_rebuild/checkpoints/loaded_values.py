@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.files.reading import check_regular
 from keras_bert_rebuild.kernels.traits import aligned_array
 
 

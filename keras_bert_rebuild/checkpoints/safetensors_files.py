@@ -10,10 +10,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from keras_bert_rebuild.checkpoints.loaded_values import read_array
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.regular import check_regular, read_text
+from keras_bert_rebuild.files.reading import check_regular, parse_json, read_text
 
 INDEX = "model.safetensors.index.json"
 

@@ -14,7 +14,7 @@ import numpy as np
 from keras_bert_rebuild.checkpoints.leveldb_table import fields_of, make_field, make_fixed32, masked_crc, read_table, write_table
 from keras_bert_rebuild.checkpoints.loaded_values import read_array
 from keras_bert_rebuild.files.limits import limit
-from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.files.reading import check_regular
 
 # DataType of tensorflow/core/framework/types.proto.
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|b1", 19: "<f2", 22: "<u4", 23: "<u8"}

@@ -14,7 +14,7 @@ from pathlib import Path
 from keras_bert_rebuild.checkpoints.safetensors_files import check_index, files_of_index
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.files.reading import check_regular
 
 # Before this version, `weights_only=True` could be bypassed: CVE-2025-32434.
 SAFE_VERSION = (2, 6)

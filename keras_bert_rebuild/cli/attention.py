@@ -5,10 +5,9 @@ from pathlib import Path
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
 from keras_bert_rebuild.cli.said import begin
 from keras_bert_rebuild.cli.shared_options import add_max_seq_length, add_model, add_other, add_pair, add_tokenizer, option_of
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import PAGE
 from keras_bert_rebuild.files.output import claimed_file
-from keras_bert_rebuild.files.regular import read_text
+from keras_bert_rebuild.files.reading import parse_json, read_text
 
 # Checkpoints of a run that a page shows unless the user says otherwise.
 CHECKPOINTS = 12

@@ -76,7 +76,7 @@ def _encode(console, documents, vocabulary, name):
     from keras_bert_rebuild.data.corpora.documents import encode_documents
     from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-    tokenizer = WordPieceTokenizer(vocabulary, cased=False, fast=False)
+    tokenizer = WordPieceTokenizer(vocabulary, cased=False)
 
     def encoded(document):
         ids, lengths = tokenizer.encode_flat(document)

@@ -115,8 +115,8 @@ def _search_file(args):
     from keras_bert_rebuild.cli.progress import progress_bar
     from keras_bert_rebuild.data.retrieval.corpora import read_queries
     from keras_bert_rebuild.data.retrieval.judgements import is_beir, read_judgements, write_run
-    from keras_bert_rebuild.search.arguments import check_judgements
     from keras_bert_rebuild.search.index import Index
+    from keras_bert_rebuild.search.retrievers import check_judgements
 
     queries = read_queries(args.queries)
     judgements = None

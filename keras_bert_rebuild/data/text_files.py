@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 
 from keras_bert_rebuild.files.limits import check_limit, limit
-from keras_bert_rebuild.files.regular import BoundedUnpacking, check_regular
+from keras_bert_rebuild.files.reading import BoundedUnpacking, check_regular
 
 TEXT = (".txt", ".md")
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}

@@ -8,8 +8,8 @@ from typing import Any
 
 from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.kinds import PICTURE
-from keras_bert_rebuild.files.markup import Element, svg_picture
 from keras_bert_rebuild.files.output import check_file
+from keras_bert_rebuild.files.printable import Element, svg_picture
 
 # Colours in light and in dark mode. On paper, those of texts and lines have the contrast that WCAG 2 asks of small text, 4.5 : 1.
 PAPER, INK, SOFT = ("#fcfbf8", "#16171a"), ("#22211f", "#e8e6e1"), ("#6f6b63", "#a19d94")

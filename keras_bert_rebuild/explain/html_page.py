@@ -8,8 +8,8 @@ from typing import Any
 
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
-from keras_bert_rebuild.files.markup import Element, Verbatim, html_page
 from keras_bert_rebuild.files.output import check_file
+from keras_bert_rebuild.files.printable import Element, Verbatim, html_page
 
 
 def page_of_files(

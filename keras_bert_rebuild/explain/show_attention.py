@@ -13,7 +13,7 @@ from keras_bert_rebuild.explain.html_page import HtmlPage, file_of_page, page_of
 from keras_bert_rebuild.explain.page_arrays import heads_that_fit
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 from keras_bert_rebuild.explain.page_panels import LensRows, Panels, TokenScores
-from keras_bert_rebuild.files.markup import Verbatim
+from keras_bert_rebuild.files.printable import Verbatim
 from keras_bert_rebuild.models.find_encoder import find_encoder
 
 # The parts of the style sheet and of the script, in order.

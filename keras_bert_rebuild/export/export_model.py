@@ -8,13 +8,13 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.export.evaluation import Evaluation
+from keras_bert_rebuild.export.evaluation import Evaluation, int8_quality
 from keras_bert_rebuild.export.runtimes import SETTINGS, output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
-from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.kinds import EXPORT, TOKENIZER_NAMES, declared_names
 from keras_bert_rebuild.files.output import check_folder, check_own
+from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
@@ -72,8 +72,6 @@ def export(
 
     Returns:
         The path of the folder.
-    Returns:
-        The folder, a `Path`.
 
     Raises:
         ValueError: an argument does not fit, the runtime does not support a layer, or a package is missing.
@@ -137,8 +135,6 @@ def export(
         settings["files"] = sorted({*os.listdir(folder), SETTINGS})
         _write_settings(folder, settings)
         if texts is not None and of_task:
-            from keras_bert_rebuild.export.int8_quality import int8_quality
-
             _write_settings(folder, {**settings, "quality": int8_quality(folder, list(texts), evaluation)})
     return path
 
@@ -198,7 +194,6 @@ def _write(model, tokenizer, folder, format, max_len, texts, of_task):
 
         write_openvino(model, folder)
     else:
-        from keras_bert_rebuild.export.calibration import calibration_texts
-        from keras_bert_rebuild.export.openvino import write_openvino_int8
+        from keras_bert_rebuild.export.openvino import calibration_texts, write_openvino_int8
 
         write_openvino_int8(model, tokenizer, folder, max_len, calibration_texts(texts, of_task))

@@ -148,3 +148,9 @@ def of_padding(graph, mask):
     """The padding mask as a term added to the scores, `(batch, 1, 1, keys)`."""
     bias = graph.node("Where", mask, graph.constant(0.0), graph.constant(OF_PADDING))
     return graph.node("Unsqueeze", bias, graph.scalars(1, 2))
+
+
+def token_offsets(graph, x):
+    """The indices 0, 1, 2, ... of the tokens of `x`, int64 `(length,)`."""
+    length = graph.node("Squeeze", graph.node("Shape", x, start=1, end=2), graph.scalars(0))
+    return graph.node("Range", graph.constant(0, "int64"), length, graph.constant(1, "int64"))

@@ -7,16 +7,15 @@ import re
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.export.onnx_disentangled import disentangled_attention, masked_convolution, relative_embedding
-from keras_bert_rebuild.export.onnx_embeddings import (
-    embedding,
-    position_embedding,
-    scale,
-    sinusoids,
-    token_embedding,
-    token_offsets,
+from keras_bert_rebuild.export.onnx_attention import (
+    disentangled_attention,
+    distance_embedding,
+    relative_attention,
+    relative_embedding,
+    segment_difference,
+    self_attention,
 )
-from keras_bert_rebuild.export.onnx_graph import OF_PADDING, Value, activate, dense, of_padding
+from keras_bert_rebuild.export.onnx_graph import Value, activate, check_is_float, dense, token_offsets
 from keras_bert_rebuild.export.onnx_pooling import (
     average,
     extract,
@@ -28,7 +27,7 @@ from keras_bert_rebuild.export.onnx_pooling import (
     vocabulary_pooling,
     without_leading_tokens,
 )
-from keras_bert_rebuild.export.onnx_relative import distance_embedding, relative_attention, segment_difference
+from keras_bert_rebuild.layers.position_embedding import speeds
 from keras_bert_rebuild.models.vocabulary_pooling import VocabularyPooling
 
 # Settings that do not affect outputs, and settings for which only one value, not the default, is supported.
@@ -98,29 +97,6 @@ def _rms_normalization(graph, layer, inputs):
     return [Value(graph.node("Mul", graph.node("Div", x, root), graph.weight(layer.scale)), mask)]
 
 
-def _attention(graph, layer, inputs):
-    x, mask = inputs[0]
-    width = layer.query_dense.units // layer.head_num
-    split = graph.scalars(0, 0, layer.head_num, width)
-
-    def heads(projection, order):
-        return graph.node("Transpose", graph.node("Reshape", dense(graph, projection, x), split), perm=order)
-
-    query, key = heads(layer.query_dense, (0, 2, 1, 3)), heads(layer.key_dense, (0, 2, 1, 3))
-    if layer.rotary_theta is not None:
-        turned = _angles(graph, layer, x, width)
-        query, key = _turned(graph, query, turned, width), _turned(graph, key, turned, width)
-    query = graph.node("Mul", query, graph.constant(width**-0.5))
-    scores = graph.node("MatMul", query, graph.node("Transpose", key, perm=(0, 1, 3, 2)))  # (B, H, L, S)
-    if layer.window is not None:
-        scores = graph.node("Add", scores, _of_window(graph, layer, x))
-    if mask is not None:
-        scores = graph.node("Add", scores, of_padding(graph, mask))
-    mixed = graph.node("MatMul", graph.node("Softmax", scores, axis=-1), heads(layer.value_dense, (0, 2, 1, 3)))
-    joined = graph.node("Reshape", graph.node("Transpose", mixed, perm=(0, 2, 1, 3)), graph.scalars(0, 0, layer.query_dense.units))
-    return [Value(dense(graph, layer.output_dense, joined), mask)]
-
-
 def _feed_forward(graph, layer, inputs):
     x = dense(graph, layer.intermediate_dense, inputs[0].name)
     if layer.gated:
@@ -154,6 +130,72 @@ def _first(graph, layer, inputs):
     return [inputs[0]]
 
 
+def _token_embedding(graph, layer, inputs):
+    """The nodes of a `TokenEmbedding`: the vectors, with the padding mask, and the table."""
+    check_is_float(layer)
+    ids, *explicit = (value.name for value in inputs)
+    table = graph.weight(layer.embeddings)
+    mask = None
+    if explicit or layer.mask_zero:
+        compared, zero = (explicit[0], 0) if explicit else (ids, layer.pad_id)
+        mask = graph.node("Not", graph.node("Equal", compared, graph.constant(zero, "int64")))
+    return [Value(graph.node("Gather", table, ids), mask), Value(table, None)]
+
+
+def _embedding(graph, layer, inputs):
+    """The nodes of an `Embedding`."""
+    check_is_float(layer)
+    return [Value(graph.node("Gather", graph.weight(layer.embeddings), inputs[0].name), None)]
+
+
+def _position_embedding(graph, layer, inputs):
+    """The nodes of a `PositionEmbedding`, which adds the first rows of its table."""
+    x, mask = inputs[0]
+    length = graph.node("Shape", x, start=1, end=2)
+    stop = graph.node("Add", length, graph.scalars(layer.offset))
+    rows = graph.node("Slice", graph.weight(layer.embeddings), graph.scalars(layer.offset), stop, graph.scalars(0))
+    return [Value(graph.node("Add", x, rows), mask)]
+
+
+def _sinusoids(graph, layer, inputs):
+    """The nodes of a `TrigPosEmbedding`."""
+    x, mask = inputs[0]
+    width = layer.output.shape[-1]
+    offsets = graph.node("Unsqueeze", graph.node("Cast", token_offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
+    angles = graph.node("Mul", offsets, graph.constant(speeds(width).tolist()))
+    even = graph.constant([float(channel % 2 == 0) for channel in range(width)])
+    odd = graph.constant([float(channel % 2) for channel in range(width)])
+    sines, cosines = graph.node("Mul", graph.node("Sin", angles), even), graph.node("Mul", graph.node("Cos", angles), odd)
+    return [Value(graph.node("Add", x, graph.node("Add", sines, cosines)), mask)]
+
+
+def _scale(graph, layer, inputs):
+    """The nodes of a `Rescaling`."""
+    scaled = graph.node("Mul", inputs[0].name, graph.constant(float(layer.scale)))
+    return [Value(graph.node("Add", scaled, graph.constant(float(layer.offset))) if layer.offset else scaled, inputs[0].mask)]
+
+
+def _masked_convolution(graph, layer, inputs):
+    """The nodes of a `MaskedConv1D` that preserves the length.
+
+    Raises:
+        ValueError: its padding is not "same", or its width is even.
+    """
+    if layer.padding != "same" or layer.kernel_size[0] % 2 == 0:
+        raise ValueError(
+            f"{layer.name}: a convolution must have padding 'same' and an odd width to be exported to ONNX; got padding "
+            f"{layer.padding!r} and width {layer.kernel_size[0]}."
+        )
+    x, mask = inputs[0]
+    if mask is not None:
+        x = graph.node("Mul", x, graph.node("Unsqueeze", graph.node("Cast", mask, to=1), graph.scalars(-1)))  # 1: float32
+    kernel = graph.node("Transpose", graph.weight(layer.kernel), perm=(2, 1, 0))  # (size, in, out) → (out, in, size)
+    half = layer.kernel_size[0] // 2
+    bias = [graph.weight(layer.bias)] if layer.use_bias else []
+    y = graph.node("Conv", graph.node("Transpose", x, perm=(0, 2, 1)), kernel, *bias, pads=[half, half])
+    return [Value(activate(graph, layer, layer.activation, graph.node("Transpose", y, perm=(0, 2, 1))), mask)]
+
+
 # Class of a layer to a function from graph, layer and input values to output values, and the settings it supports. The operation of
 # `x + y`, whose class is private, is listed by name.
 LAYERS = {
@@ -163,10 +205,10 @@ LAYERS = {
     keras.layers.Concatenate: (_concatenate, ""),
     keras.layers.Dense: (_dense, "units activation use_bias"),
     keras.layers.Dropout: (_first, ""),
-    keras.layers.Embedding: (embedding, "input_dim output_dim"),
+    keras.layers.Embedding: (_embedding, "input_dim output_dim"),
     keras.layers.GlobalAveragePooling1D: (average, ""),
     keras.layers.LayerNormalization: (_layer_normalization, "epsilon center"),
-    keras.layers.Rescaling: (scale, "scale offset"),
+    keras.layers.Rescaling: (_scale, "scale offset"),
     keras.layers.RMSNormalization: (_rms_normalization, "epsilon"),
     keras.layers.UnitNormalization: (_to_length_one, ""),
     layers.Add: (_add, ""),
@@ -177,27 +219,27 @@ LAYERS = {
     ),
     layers.DistanceEmbedding: (distance_embedding, "reach"),
     layers.Dropout: (_first, ""),
-    layers.Embedding: (embedding, "input_dim output_dim"),
+    layers.Embedding: (_embedding, "input_dim output_dim"),
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
     layers.Extract: (extract, "index skip_padding"),
     layers.FirstFeatures: (first_features, "width"),
     layers.FeedForward: (_feed_forward, "units activation use_bias gated use_output_bias"),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     layers.Masked: (_first, ""),
-    layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding activation use_bias"),
+    layers.MaskedConv1D: (_masked_convolution, "filters kernel_size padding activation use_bias"),
     layers.MaskedGlobalMaxPool1D: (greatest, ""),
     layers.MaskedPositionPool1D: (position_average, "first"),
     layers.MaskedSquareRootPool1D: (root_average, ""),
-    layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window rotary_factor"),
+    layers.MultiHeadSelfAttention: (self_attention, "head_num activation use_bias rotary_theta window rotary_factor"),
     layers.RMSNormalization: (_rms_normalization, "epsilon"),
-    layers.PositionEmbedding: (position_embedding, "input_dim output_dim mask_zero offset"),
+    layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),
     layers.QueryEmbedding: (_first, ""),
     layers.RelativeEmbedding: (relative_embedding, "input_dim output_dim"),
     layers.RelativeSelfAttention: (relative_attention, "head_num activation use_bias"),
     layers.ResidualDense: (residual_dense, "units activation use_bias"),
     layers.SegmentDifference: (segment_difference, ""),
-    layers.TokenEmbedding: (token_embedding, "input_dim output_dim mask_zero pad_id"),
-    layers.TrigPosEmbedding: (sinusoids, ""),
+    layers.TokenEmbedding: (_token_embedding, "input_dim output_dim mask_zero pad_id"),
+    layers.TrigPosEmbedding: (_sinusoids, ""),
     VocabularyPooling: (vocabulary_pooling, "pooling activation"),
     layers.WithoutLeadingTokens: (without_leading_tokens, "count"),
 }
@@ -212,29 +254,3 @@ def _any_mask(graph, inputs):
     """The mask of a merged value, as Keras combines it: the logical or; no mask if an input has none."""
     masks = dict.fromkeys(value.mask for value in inputs)
     return None if None in masks else _joined(graph, "Or", masks)
-
-
-def _angles(graph, layer, x, width):
-    """Cosines and sines of rotary positions, `(length, width)`."""
-    speeds = [float(layer.rotary_theta) ** -(2 * i / width) / layer.rotary_factor for i in range(width // 2)] * 2
-    offsets = graph.node("Unsqueeze", graph.node("Cast", token_offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
-    angles = graph.node("Mul", offsets, graph.constant(speeds))
-    return graph.node("Cos", angles), graph.node("Sin", angles)
-
-
-def _turned(graph, x, angles, width):
-    """Heads `(batch, heads, length, width)` rotated; pairs are the two halves of a head."""
-    half = graph.scalars(width // 2)
-    first = graph.node("Slice", x, graph.scalars(0), half, graph.scalars(-1))
-    second = graph.node("Slice", x, half, graph.scalars(width), graph.scalars(-1))
-    swapped = graph.node("Concat", graph.node("Neg", second), first, axis=-1)
-    cosines, sines = angles
-    return graph.node("Add", graph.node("Mul", x, cosines), graph.node("Mul", swapped, sines))
-
-
-def _of_window(graph, layer, x):
-    """The window as a term added to the scores, `(queries, keys)`."""
-    offsets = token_offsets(graph, x)
-    ahead = graph.node("Sub", offsets, graph.node("Unsqueeze", offsets, graph.scalars(-1)))
-    outside = graph.node("Greater", graph.node("Abs", ahead), graph.constant(layer.window, "int64"))
-    return graph.node("Where", outside, graph.constant(OF_PADDING), graph.constant(0.0))

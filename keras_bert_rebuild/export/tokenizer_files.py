@@ -5,15 +5,15 @@ import json
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram, WordPiece
 
-from keras_bert_rebuild.files.varint import read_varint
+from keras_bert_rebuild.files.reading import read_varint
 from keras_bert_rebuild.pretrained.tokenizer_files import tokenizer_of_files, vocabulary_files
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.encoding import CLS_SEGMENT
-from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
+from keras_bert_rebuild.text.piece_table import MAX_WORD_CHARACTERS
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
-from keras_bert_rebuild.text.rust_package import OneSentence
 from keras_bert_rebuild.text.sentencepiece_text import QUOTES
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_bert_rebuild.text.tokenizer_json import OneSentence
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # Field numbers of SentencePiece files, from sentencepiece_model.proto of google/sentencepiece.

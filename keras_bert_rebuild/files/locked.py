@@ -1,35 +1,27 @@
-"""One writer at a time: a lock that ends with its process and identifies its holder."""
+"""One writer at a time: a lock that ends with its process, and the name of its holder in a file beside it."""
 
 import contextlib
 import errno
 import json
 import os
 import stat
-import sys
 import threading
 import time
 from pathlib import Path
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
-# Windows forbids others to read locked bytes, so the lock is on a byte far beyond the content.
-_BYTE = 1 << 30
+from filelock import FileLock, Timeout
 
 # Errors of file systems without locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 
-# The start of the content of a lock file.
+# The start of the name of a holder; up to version 0.2 it was in the lock file itself.
 _BEGIN = b'{"process": '
 
 # What this process is doing, for errors in other processes; the command line sets its verb.
 _doing = ["a program"]
 
-# The locks of this process: the process and thread that hold each, its descriptor, and how often it was acquired. A forked process
-# inherits this table, but no locks.
-_held: dict[str, tuple[tuple[int, int], int, int]] = {}
+# The locks of this process, and the process and thread that hold each. A forked process inherits this table, but no locks.
+_held: dict[str, tuple[tuple[int, int], FileLock]] = {}
 
 
 class BusyError(OSError):
@@ -82,98 +74,82 @@ def acquire(file, what=None, wait=0.0):
     """Acquire a lock as `locked` does; returns the key for `release`, or None if there are no locks."""
     # The real path of the folder; a link at the name of the lock file itself is not followed.
     file = Path(os.path.realpath(Path(file).parent), Path(file).name)
-    key, until = str(file), time.monotonic() + wait
-    owner, _, count = _held.get(key, (None, 0, 0))
+    key = str(file)
+    owner, lock = _held.get(key, (None, None))
     if owner == _me():
-        _held[key] = (owner, _held[key][1], count + 1)
+        lock.acquire()
         return key
-    while True:
-        try:
-            descriptor = _open(file)
-        except BlockingIOError:
-            if time.monotonic() < until:
-                time.sleep(0.05)
-                continue
-            raise BusyError(_sentence(file, what)) from None
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                file.unlink(missing_ok=True)
-                return None
-            raise type(error)(error.errno, error.strerror or str(error), str(what or file)) from None
-        if descriptor is not None:
-            break
-    _held[key] = (_me(), descriptor, 1)
-    _write_holder(descriptor)
+    # Any thread may release a lock, so what it counts is not of a thread.
+    lock = FileLock(file, thread_local=False, fallback_to_soft=False)
+    try:
+        if not file.parent.is_dir():  # the package filelock would make it
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        for ours in (file, _holder_file(file)):
+            _check_ours(ours)
+        lock.acquire(timeout=wait)
+    except Timeout:
+        raise BusyError(_sentence(file, what)) from None
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            file.unlink(missing_ok=True)
+            return None
+        raise type(error)(error.errno, error.strerror or str(error), str(what or file)) from None
+    _held[key] = (_me(), lock)
+    _write_holder(file)
     return key
 
 
 def release(key):
-    """Release a lock; the last release removes its file."""
-    owner, descriptor, count = _held[key]
-    if count > 1:
-        _held[key] = (owner, descriptor, count - 1)
+    """Release a lock; the last release removes its files."""
+    (process, _), lock = _held[key]
+    if process != os.getpid():
+        del _held[key]
         return
-    del _held[key]
-    if owner[0] != os.getpid():
-        return
-    with contextlib.suppress(OSError):  # Windows cannot remove an open file; the next holder does
-        os.unlink(key)
-    os.close(descriptor)
+    if lock.lock_counter == 1:
+        del _held[key]
+        # While it is held: whoever waits for a file that is removed locks the next one of that name.
+        for file in (_holder_file(Path(key)), Path(key)):
+            with contextlib.suppress(OSError):  # Windows cannot remove an open file; the package filelock does
+                file.unlink()
+    lock.release()
 
 
 def _me():
     return os.getpid(), threading.get_ident()
 
 
-def _open(file):
-    """An open, locked file; None if it was removed in between. BlockingIOError if another process holds the lock."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o644)
-    try:
-        if sys.platform == "win32":
-            os.lseek(descriptor, _BYTE, os.SEEK_SET)
-            try:
-                msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            except PermissionError:
-                raise BlockingIOError from None
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its last holder removed it: a lock on a file without a name excludes nobody.
-            if not _is_name_of(file, descriptor):
-                os.close(descriptor)
-                return None
-        _check_ours(descriptor, file)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+def _holder_file(file):
+    """The file with the name of the holder of a lock file, which on Windows others cannot read while it is locked."""
+    return file.with_name(f"{file.name}.holder")
 
 
-def _is_name_of(file, descriptor):
+def _check_ours(file):
+    """Refuse a file that is the user's file or a link to one: it would be lost."""
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(file, follow_symlinks=False))
+        about = file.lstat()
+        ours = stat.S_ISREG(about.st_mode) and about.st_nlink == 1 and (not about.st_size or _begins_ours(file))
     except FileNotFoundError:
-        return False
-
-
-def _check_ours(descriptor, file):
-    """Refuse a lock file that is the user's file or a link to one: its content would be lost."""
-    about = os.fstat(descriptor)
-    if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or os.read(descriptor, len(_BEGIN)) not in (b"", _BEGIN):
+        return
+    if not ours:
         raise FileExistsError(errno.EEXIST, f"expected a lock file or nothing at {file}; it is another file")
 
 
-def _write_holder(descriptor):
+def _begins_ours(file):
+    with open(file, "rb") as content:
+        return content.read(len(_BEGIN)) == _BEGIN
+
+
+def _write_holder(file):
     holder = {"process": os.getpid(), "doing": _doing[0], "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    with contextlib.suppress(OSError):  # the lock works without content, on a full disk
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps(holder).encode())
+    with contextlib.suppress(OSError):  # the lock works without it, on a full disk
+        _holder_file(file).unlink(missing_ok=True)  # of a killed process
+        with open(_holder_file(file), "x", encoding="utf-8") as beside:
+            json.dump(holder, beside)
 
 
 def _sentence(file, what):
     try:
-        holder = json.loads(file.read_bytes()[:1000])
+        holder = json.loads(_holder_file(file).read_bytes()[:1000])
         who = f"{holder['doing']}, process {int(holder['process'])}, since {holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         who = "another process"

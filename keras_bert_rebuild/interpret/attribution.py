@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.explain.html_page import HtmlPage
-from keras_bert_rebuild.files.checked_values import check_values
+from keras_bert_rebuild.files.limits import check_values
 from keras_bert_rebuild.files.printable import printable
 
 

@@ -8,8 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_bert_rebuild.explain.html_page import page_of_files
-from keras_bert_rebuild.files.markup import Element
-from keras_bert_rebuild.files.printable import printable, printable_lines
+from keras_bert_rebuild.files.printable import Element, printable, printable_lines
 from keras_bert_rebuild.interpret.methods import METHODS
 
 # Number of tint levels, for and against.

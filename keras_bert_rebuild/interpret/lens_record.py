@@ -9,8 +9,7 @@ from rich.text import Text
 
 from keras_bert_rebuild.explain.html_page import page_of_files
 from keras_bert_rebuild.explain.record import NUMBER, Record, make_table, spread
-from keras_bert_rebuild.files.markup import Verbatim
-from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.printable import Verbatim, printable
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from keras_bert_rebuild.explain.drawing import STYLE, Chart
 from keras_bert_rebuild.explain.record import NUMBER, Record, make_table
-from keras_bert_rebuild.files.markup import Element, svg_picture
+from keras_bert_rebuild.files.printable import Element, svg_picture
 
 # Length of the longest bar in characters.
 BAR = 24

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import FAMILIES, activations, bert, googles, huggingface_of, own, suffixes_of
-from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.reading import json_object
 
 # Fields that do not affect the outputs of a trained model, so a format need not represent them.
 WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family", "crf", "dropout_before_pooler")

@@ -15,7 +15,7 @@ from keras_bert_rebuild.families import google_table_of, huggingface_of, own, ta
 from keras_bert_rebuild.families.bert_in_keras import KERAS_BERT, MODEL_GARDEN
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.files.reading import check_regular
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.config_of_layers import config_from_keras_2
 from keras_bert_rebuild.pretrained.keras_file import check_keras_file

@@ -11,10 +11,9 @@ import keras
 
 from keras_bert_rebuild.checkpoints import torch_file
 from keras_bert_rebuild.checkpoints.hdf5 import check_hdf5
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable, printable_lines
-from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.files.reading import check_regular, parse_json
 from keras_bert_rebuild.models.bert_model import BertModel
 
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")

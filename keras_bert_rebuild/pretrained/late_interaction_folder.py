@@ -4,9 +4,8 @@ import string
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_bert_rebuild.files.checked_values import value_of
-from keras_bert_rebuild.files.json_text import json_object
-from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.limits import limit, value_of
+from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.pretrained.sentence_files import TOKENS
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule, read_module
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.checked_values import value_of
+from keras_bert_rebuild.files.limits import value_of
 from keras_bert_rebuild.pretrained.dense_folder import dense_settings
 from keras_bert_rebuild.pretrained.late_interaction_folder import late_interaction_settings
 from keras_bert_rebuild.pretrained.reranker_folder import is_reranker, reranker_settings

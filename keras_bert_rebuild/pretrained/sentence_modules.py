@@ -4,8 +4,8 @@ from collections import namedtuple
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
-from keras_bert_rebuild.files.checked_values import value_of
-from keras_bert_rebuild.files.json_text import json_object
+from keras_bert_rebuild.files.limits import value_of
+from keras_bert_rebuild.files.reading import json_object
 
 # act(x · kernel + bias); bias may be None.
 DenseModule = namedtuple("DenseModule", ["kernel", "bias", "activation"])

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.checked_values import value_of
+from keras_bert_rebuild.files.limits import value_of
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
     MODULES,

@@ -8,28 +8,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.json_text import parse_json
+from tokenizers import AddedToken
+
 from keras_bert_rebuild.files.kinds import TOKENIZER_NAMES
-from keras_bert_rebuild.text.added_tokens import added_tokens_decoder
+from keras_bert_rebuild.files.reading import parse_json
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
+from keras_bert_rebuild.text.sentencepiece_text import FAMILIES
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_bert_rebuild.text.tokenizer_json import is_googles
+from keras_bert_rebuild.text.tokenizer_json import flags_of, is_googles
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # Tokenizer files of all families.
 NAMES = TOKENIZER_NAMES
-
-# Family of a `SentencePieceTokenizer` to its file and class in transformers.
-SENTENCEPIECE = {
-    "albert": ("spiece.model", "AlbertTokenizer"),
-    "xlm_roberta": ("sentencepiece.bpe.model", "XLMRobertaTokenizer"),
-    "deberta_v2": ("spm.model", "DebertaV2Tokenizer"),
-    "xlnet": ("spiece.model", "XLNetTokenizer"),
-}
 
 
 def read_tokenizer_files(folder):
@@ -119,7 +113,7 @@ def _tokens(vocabulary):
 def _wordpiece(tokenizer):
     settings = {"tokenizer_class": "BertTokenizer", **asdict(tokenizer.settings)}
     if tokenizer.added_tokens or tokenizer.takes_space:
-        settings["added_tokens_decoder"] = added_tokens_decoder(tokenizer)
+        settings["added_tokens_decoder"] = _added_tokens(tokenizer)
     pieces = tokenizer.pieces
     following = range(max(pieces.values()) + 1, max(tokenizer.tokens) + 1)
     # Added tokens must have the ids that transformers assigns, or be in the file.
@@ -135,23 +129,32 @@ def _byte_level_bpe(tokenizer):
     settings = {
         "tokenizer_class": "RobertaTokenizer",
         "add_prefix_space": tokenizer.add_prefix_space,
-        "added_tokens_decoder": added_tokens_decoder(tokenizer),
+        "added_tokens_decoder": _added_tokens(tokenizer),
     }
     return files, settings
 
 
 def _sentencepiece(tokenizer):
-    settings = {"added_tokens_decoder": added_tokens_decoder(tokenizer)}
+    settings = {"added_tokens_decoder": _added_tokens(tokenizer)}
     if tokenizer.family in ("albert", "xlnet"):
         settings |= {"do_lower_case": tokenizer.lower, "keep_accents": not tokenizer.strip_accents}
-    name, settings["tokenizer_class"] = SENTENCEPIECE[tokenizer.family]
-    return {name: tokenizer.model_file}, settings
+    family = FAMILIES[tokenizer.family]
+    return {family.file: tokenizer.model_file}, {**settings, "tokenizer_class": family.transformers}
 
 
 def _pipeline(tokenizer):
     pipeline = json.dumps(tokenizer.pipeline, ensure_ascii=False).encode()
     side = {"padding_side": "left"} if tokenizer.cls_last else {}
     return {"tokenizer.json": pipeline}, {"tokenizer_class": "PreTrainedTokenizerFast", **side}
+
+
+def _added_tokens(tokenizer):
+    """The `added_tokens_decoder` of a tokenizer_config.json, for transformers."""
+    rules = [tokenizer.rules[content] for content in tokenizer.added_tokens]
+    if tokenizer.mask_id is not None:
+        mask = tokenizer.tokens[tokenizer.mask_id]
+        rules.append(AddedToken(mask, lstrip=mask in tokenizer.takes_space, special=True, normalized=False))
+    return {str(tokenizer.vocabulary[rule.content]): flags_of(rule) for rule in rules}
 
 
 _WRITERS: dict[type, Any] = {

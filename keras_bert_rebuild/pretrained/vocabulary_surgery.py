@@ -12,8 +12,8 @@ import numpy as np
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.pretrained.rebuilt_model import check_can_be_rebuilt, rebuilt
-from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.normalization import split_words
+from keras_bert_rebuild.text.tokenizer import split_pieces
 from keras_bert_rebuild.text.vocabulary import (
     GOOGLE_PAD,
     TOKEN_CLS,

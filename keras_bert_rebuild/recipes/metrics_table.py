@@ -12,8 +12,7 @@ from keras_bert_rebuild.data.text_files import location
 from keras_bert_rebuild.explain.drawing import STYLE, Chart
 from keras_bert_rebuild.files.durable import naming_full_disk, write_text
 from keras_bert_rebuild.files.limits import check_limit
-from keras_bert_rebuild.files.markup import Element, svg_picture
-from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.printable import Element, printable, svg_picture
 
 # The largest float32: no number of a run is larger, and what is drawn must not overflow.
 LARGEST = 3.5e38

@@ -22,7 +22,7 @@ import yaml
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.regular import check_regular, read_text
+from keras_bert_rebuild.files.reading import check_regular, read_text
 from keras_bert_rebuild.version import __version__
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")

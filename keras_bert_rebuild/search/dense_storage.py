@@ -1,4 +1,7 @@
-"""Dense vectors of an index: one vector of fixed width per document, scored by the dot product."""
+"""Dense vectors of an index: one vector of fixed width per document, scored by the dot product; their signs; and faiss.
+
+Binary vectors are the signs of numbers as bits, compared by Hamming distance. faiss can find the candidates of a search.
+"""
 
 from typing import ClassVar
 
@@ -6,7 +9,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.retrieval.max_sim import stored_vectors
 from keras_bert_rebuild.files.limits import all_finite
-from keras_bert_rebuild.search.signs import from_bits, hamming, to_bits
+from keras_bert_rebuild.files.printable import printable
 
 FLOATS = ("float32", "float16")
 # Names of the arrays of rescoring vectors, and of their scales.
@@ -153,3 +156,110 @@ class DenseStorage:
             return {"bits": to_bits(vectors)}
         stored, factors = stored_vectors(vectors, dtype)
         return {name: stored} if factors is None else {name: stored, scales: factors}
+
+
+def to_bits(vectors):
+    """The signs of vectors as bits, 1 for numbers above 0, packed into 64-bit words; the last word is padded with 0.
+
+    Args:
+        vectors: `(n, width)`.
+
+    Returns:
+        uint64, `(words, n)`: the first words of all vectors are contiguous, so that they are compared as arrays.
+    """
+    packed = np.packbits(vectors > 0, axis=1, bitorder="little")
+    packed = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
+    return np.ascontiguousarray(packed.view("<u8").T)
+
+
+def from_bits(bits, width):
+    """Vectors of length 1 with the given signs: float32 `(n, width)` from uint64 `(words, n)`."""
+    packed = np.ascontiguousarray(bits.T).view("uint8")
+    signs = np.unpackbits(packed, axis=1, count=width, bitorder="little")
+    return (signs.astype("float32") * 2 - 1) / np.float32(width**0.5)
+
+
+def hamming(bits, query):
+    """The Hamming distance of every vector from a query.
+
+    Args:
+        bits: uint64, `(words, n)`.
+        query: uint64, `(words,)`.
+
+    Returns:
+        uint32, `(n,)`.
+    """
+    found = np.zeros(bits.shape[1], "uint32")
+    for word, of_query in zip(bits, query, strict=True):
+        found += count_bits(np.bitwise_xor(word, of_query))
+    return found
+
+
+def _count_by_table(words):
+    """`np.bitwise_count` for NumPy before version 2, by looking up the bit count of each 16-bit part."""
+    parts = np.ascontiguousarray(words).view("uint16")
+    return _table()[parts].reshape(*words.shape, 4).sum(-1, dtype="uint8")
+
+
+def _table():
+    if not _TABLE:
+        _TABLE.append(np.unpackbits(np.arange(1 << 16, dtype="uint16").view("uint8").reshape(-1, 2), axis=1).sum(1, dtype="uint8"))
+    return _TABLE[0]
+
+
+_TABLE: list[np.ndarray] = []
+count_bits = getattr(np, "bitwise_count", _count_by_table)
+
+
+ENGINES = ("numpy", "faiss")
+
+
+def check_engine(engine, vectors, path):
+    """Refuse an engine.
+
+    Args:
+        engine: its name.
+        vectors: the kind of vectors of the index.
+        path: the folder of the index, for the error.
+
+    Raises:
+        ValueError: it is unknown, or does not search such vectors.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}.")
+    if engine != "numpy" and vectors != "dense":
+        raise ValueError(f"the engine {engine} needs dense vectors; {printable(path)} has {vectors} ones.")
+
+
+def faiss_candidates(blocks, storage, width):
+    """Load the vectors of an index into a flat faiss index in memory.
+
+    Args:
+        blocks: a function that yields the `Block`s of the index.
+        storage: the storage of dense vectors.
+        width: width of a vector.
+
+    Returns:
+        A function of queries `(queries, width)` and a number n that returns the n best rows and their scores for each query; and
+        the norm of the longest vector.
+
+    Raises:
+        ValueError: faiss is not installed.
+
+    Reference: Douze et al., 2024 (https://arxiv.org/abs/2401.08281).
+    """
+    try:
+        import faiss
+    except ModuleNotFoundError:
+        raise ValueError("the engine faiss needs the package faiss-cpu, which is not installed: pip install faiss-cpu.") from None
+    flat = faiss.IndexFlatIP(width)
+    norm = 0.0
+    for block in blocks():
+        flat.add(np.ascontiguousarray(storage.decode(block)))
+        norm = max(norm, block.norm)
+
+    def candidates(queries, count):
+        found = zip(*flat.search(np.ascontiguousarray(queries), count), strict=True)
+        return [(rows[rows >= 0], scores[rows >= 0]) for scores, rows in found]
+
+    return candidates, norm

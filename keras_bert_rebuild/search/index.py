@@ -12,14 +12,12 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.data.retrieval.corpora import Document
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.search.arguments import check_numbers, checked_queries
 from keras_bert_rebuild.search.build import build_index
+from keras_bert_rebuild.search.dense_storage import check_engine, faiss_candidates
 from keras_bert_rebuild.search.documents import DocumentStore
-from keras_bert_rebuild.search.engines import check_engine, faiss_candidates
-from keras_bert_rebuild.search.exact_search import search_blocks, search_rows
+from keras_bert_rebuild.search.exact_search import fused, reranked, rows_found_by, search_blocks, search_rows
 from keras_bert_rebuild.search.index_files import StaleIndexError, open_files
-from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_same_retriever, described
-from keras_bert_rebuild.search.stages import fused, reranked, rows_found_by
+from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_numbers, check_same_retriever, checked_queries, described
 from keras_bert_rebuild.search.storages import Block, LooseBlock, storage_of
 
 _TRIES = 10  # to open an index that is being replaced

@@ -17,7 +17,7 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
 from keras_bert_rebuild.tasks.text_rows import mean_of_windows
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
-from keras_bert_rebuild.text.given_texts import slices
+from keras_bert_rebuild.text.segmented import slices
 
 # Number of texts that are tokenised at once, and of their characters, which limit the memory of long ones.
 TEXTS_PER_CALL = 512

@@ -8,9 +8,9 @@ from typing import Any
 
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.families import FAMILIES
-from keras_bert_rebuild.files.checked_values import check_values, value_of
-from keras_bert_rebuild.files.json_text import json_object
+from keras_bert_rebuild.files.limits import check_values, value_of
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.lower_cased import lower_cased

@@ -12,8 +12,7 @@ from tokenizers import AddedToken
 from keras_bert_rebuild.text import encoding as rows_of
 from keras_bert_rebuild.text.encoding import has_max_context, window_rows
 from keras_bert_rebuild.text.flat_tokens import concatenate
-from keras_bert_rebuild.text.given_texts import slices, strings, text_list
-from keras_bert_rebuild.text.segmented import LiteralTokens, align_labels, encode_words
+from keras_bert_rebuild.text.segmented import LiteralTokens, align_labels, encode_words, slices, strings, text_list
 
 
 class BatchTokenizer(abc.ABC):

@@ -9,21 +9,17 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
-from keras_bert_rebuild.files.json_text import json_object
-from keras_bert_rebuild.files.regular import read_text
-from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
-from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
+from keras_bert_rebuild.files.reading import json_object, read_text
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import flat_encodings
-from keras_bert_rebuild.text.given_texts import check_unicode
-from keras_bert_rebuild.text.rust_package import OneSentence
+from keras_bert_rebuild.text.segmented import check_unicode, rules_of
+from keras_bert_rebuild.text.tokenizer_folder import TokenizerFolder, reads_tokenizer_files
 from keras_bert_rebuild.text.tokenizer_json import (
+    OneSentence,
     checked_vocabulary,
     described_rules,
     is_robertas,
     model_type,
-    reads_tokenizer_files,
-    row_settings,
     section,
 )
 
@@ -96,30 +92,29 @@ class ByteLevelBPETokenizer(BatchTokenizer):
                 is read from tokenizer_config.json, or else from tokenizer.json.
             options: arguments of the class that override the files.
         """
-        path = Path(path)
-        json_path = path / "tokenizer.json"
-        pipeline = json_object(json_path)
-        if pipeline and model_type(pipeline, json_path) == "BPE" and not is_robertas(pipeline, json_path):
+        folder = TokenizerFolder.of(path)
+        pipeline, where = folder.pipeline, folder.pipeline_path
+        if folder.model_type == "BPE" and not is_robertas(pipeline, where):
             raise ValueError(
-                f"a ByteLevelBPETokenizer must have RoBERTa's rules; {described_rules(pipeline, json_path)}: use load_tokenizer."
+                f"a ByteLevelBPETokenizer must have RoBERTa's rules; {described_rules(pipeline, where)}: use load_tokenizer."
             )
-        if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
-            vocabulary, merges = _vocabulary(path / "vocab.json"), path / "merges.txt"
+        if folder.has("vocab.json", "merges.txt"):
+            vocabulary, merges = folder.json("vocab.json"), folder.folder / "merges.txt"
         elif pipeline:
-            vocabulary, merges = _model(pipeline, json_path)
+            vocabulary, merges = _model(pipeline, where)
         else:
-            raise ValueError(f"expected a folder with vocab.json and merges.txt, or tokenizer.json; {path} is not one.")
-        space = json_object(path / "tokenizer_config.json").get("add_prefix_space")
+            raise ValueError(f"expected a folder with vocab.json and merges.txt, or tokenizer.json; {folder} is not one.")
+        space = folder.settings.get("add_prefix_space")
         if space is None:
-            space = section(pipeline, "pre_tokenizer", json_path).get("add_prefix_space", False)
+            space = section(pipeline, "pre_tokenizer", where).get("add_prefix_space", False)
         if not isinstance(space, bool):
-            raise ValueError(f"add_prefix_space at {path} must be true or false; got {space!r:.40}.")
-        vocabulary, added = with_added_tokens(vocabulary, path, "BPE", SPECIAL)
+            raise ValueError(f"add_prefix_space at {folder} must be true or false; got {space!r:.40}.")
+        vocabulary, added = folder.with_added_tokens(vocabulary, "BPE", SPECIAL)
         arguments = {
             "add_prefix_space": space,
             "added_tokens": added,
-            "mask_takes_space": mask_takes_space_in_files(path, MASK),
-            "truncation_side": row_settings(path, pipeline)["truncation_side"],
+            "mask_takes_space": folder.mask_takes_space(MASK),
+            "truncation_side": folder.row_settings()["truncation_side"],
         }
         return cls(vocabulary, merges, **{**arguments, **options})
 

@@ -1,35 +1,46 @@
-"""The tokenizer that belongs to a checkpoint."""
+"""The tokenizer that belongs to a checkpoint, recognised by its files: one table of the kinds of tokenizers."""
 
 import os
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_bert_rebuild.text.tokenizer_json import is_googles, is_robertas, model_type, reads_tokenizer_files
+from keras_bert_rebuild.text.tokenizer_folder import TokenizerFolder, reads_tokenizer_files
+from keras_bert_rebuild.text.tokenizer_json import is_googles, is_robertas
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-# Tokenizer class, its files, and the model type that the settings next to them must name (None: any).
+
+class Kind(NamedTuple):
+    """A kind of tokenizer, and the files that it has."""
+
+    tokenizer: Any
+    """Its class."""
+
+    files: tuple[str, ...]
+    """Its own files."""
+
+    models: tuple[str, ...]
+    """The model types that have it: it is chosen for them if a folder has files of several kinds."""
+
+    only: bool = False
+    """Whether settings next to the files must name one of these models, if they name any."""
+
+    in_json: str | None = None
+    """The type of its model in a tokenizer.json, which may be there instead of its files; None if its class reads none."""
+
+    has_its_rules: Any = None
+    """Whether its class supports the rules in a tokenizer.json."""
+
+
 KINDS = (
-    (WordPieceTokenizer, ("vocab.txt",), None),
-    (SentencePieceTokenizer, ("spiece.model",), "albert or xlnet"),
-    (SentencePieceTokenizer, ("sentencepiece.bpe.model",), "xlmroberta"),
-    (SentencePieceTokenizer, ("spm.model",), "debertav2"),
-    (ByteLevelBPETokenizer, ("vocab.json", "merges.txt"), None),
+    Kind(WordPieceTokenizer, ("vocab.txt",), ("bert",), in_json="WordPiece", has_its_rules=is_googles),
+    Kind(SentencePieceTokenizer, ("spiece.model",), ("albert", "xlnet"), only=True),
+    Kind(SentencePieceTokenizer, ("sentencepiece.bpe.model",), ("xlmroberta",), only=True),
+    Kind(SentencePieceTokenizer, ("spm.model",), ("debertav2",), only=True),
+    Kind(ByteLevelBPETokenizer, ("vocab.json", "merges.txt"), ("roberta",), in_json="BPE", has_its_rules=is_robertas),
 )
-
-# Model type in tokenizer.json to the tokenizer class, and a test whether it supports the rules in the file.
-IN_JSON: dict[str, Any] = {
-    "WordPiece": (WordPieceTokenizer, is_googles),
-    "BPE": (ByteLevelBPETokenizer, is_robertas),
-}
-
-# Which file to use if a folder has files of several kinds.
-PREFERRED = {"bert": "vocab.txt", "albert": "spiece.model", "roberta": "vocab.json", "xlmroberta": "sentencepiece.bpe.model"}
-PREFERRED |= {"debertav2": "spm.model", "xlnet": "spiece.model"}
 
 # Models that use the tokenizer of another model if their settings name no class.
 BORROWED = {"gte": "xlmroberta", "nomicbert": "bert"}
@@ -72,68 +83,51 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
     Raises:
         ValueError: there are no such files, they are damaged, or belong to another kind of tokenizer.
     """
-    path = Path(path)
-    if not path.exists():
-        raise ValueError(f"expected a folder with the files of a tokenizer at {path}; it does not exist.")
-    folder = path if path.is_dir() else path.parent
-    names = _names(folder)
+    given = TokenizerFolder.of(path)
+    file = given.path.name if given.path.is_file() else None
+    if not given.path.exists():
+        raise ValueError(f"expected a folder with the files of a tokenizer at {given}; it does not exist.")
+    folder = given if file is None else TokenizerFolder(given.folder)
+    names = [name for name in (_name(folder, *setting) for setting in SETTINGS) if name]
     _check_program(folder, names)
-    found = [kind for kind in KINDS if all((folder / file).is_file() for file in kind[1])]
-    if path != folder:
-        found = [kind for kind in found if path.name in kind[1]]
+    found = [kind for kind in KINDS if folder.has(*kind.files) and (file is None or file in kind.files)]
     if len(found) > 1:
-        found = [kind for kind in found if kind[1][0] in {PREFERRED.get(name) for name in names}]
+        found = [kind for kind in found if not set(kind.models).isdisjoint(names)]
         if len(found) != 1:
-            raise ValueError(f"{path} must have the files of one tokenizer, or a config.json that selects one; it has several.")
-    in_json = _of_json(folder)
+            raise ValueError(f"{given} must have the files of one tokenizer, or a config.json that selects one; it has several.")
+    in_json = next((kind for kind in KINDS if kind.in_json and kind.in_json == folder.model_type), None)
+    supported = in_json is not None and in_json.has_its_rules(folder.pipeline, folder.pipeline_path)
     if found:
-        tokenizer, files, needed = found[0]
+        (kind,) = found
+        fits = not kind.only or not names or not set(kind.models).isdisjoint(names)
         # A tokenizer.json of the same kind with other rules, or of a SentencePiece model of another family.
-        if in_json is PipelineTokenizer and path == folder and (tokenizer in _kinds_in(folder) or not _fits(needed, names)):
+        is_other = (in_json is not None and in_json.tokenizer is kind.tokenizer) or not fits
+        if folder.pipeline and not supported and file is None and is_other:
             return PipelineTokenizer.from_pretrained(folder, **options)
-        if not _fits(needed, names):
+        if not fits:
+            needed = " or ".join(kind.models)
             raise ValueError(
-                f"the {files[0]} at {path} must belong to a model of type {needed!r}; the settings next to it name {names}."
+                f"the {kind.files[0]} at {given} must belong to a model of type {needed!r}; the settings next to it name {names}."
             )
+        return kind.tokenizer.from_pretrained(folder, **options)
+    if file is not None and given.path.suffix == ".txt":
+        return WordPieceTokenizer.from_pretrained(given, **options)
+    if folder.pipeline and file in (None, "tokenizer.json"):
+        tokenizer = in_json.tokenizer if in_json is not None and supported else PipelineTokenizer
         return tokenizer.from_pretrained(folder, **options)
-    if path.is_file() and path.suffix == ".txt":
-        return WordPieceTokenizer.from_pretrained(path, **options)
-    if in_json is not None and path in (folder, folder / "tokenizer.json"):
-        return in_json.from_pretrained(folder, **options)
     raise ValueError(
         "expected vocab.txt, vocab.json and merges.txt, spiece.model, sentencepiece.bpe.model, spm.model or tokenizer.json; "
-        f"{path} has {'only an empty tokenizer.json' if (folder / 'tokenizer.json').is_file() else 'none'}."
+        f"{given} has {'only an empty tokenizer.json' if folder.has('tokenizer.json') else 'none'}."
     )
-
-
-def _of_json(folder):
-    """The class for the tokenizer.json of a folder; None if it is missing or empty."""
-    path = folder / "tokenizer.json"
-    values = json_object(path)
-    if not values:
-        return None
-    tokenizer, has_its_rules = IN_JSON.get(model_type(values, path), (None, None))
-    return tokenizer if tokenizer is not None and has_its_rules(values, path) else PipelineTokenizer
-
-
-def _kinds_in(folder):
-    """The default class for the model type of a tokenizer.json, in a tuple."""
-    path = folder / "tokenizer.json"
-    return IN_JSON.get(model_type(json_object(path), path), ())[:1]
-
-
-def _fits(needed, names):
-    return needed is None or not names or not set(needed.split(" or ")).isdisjoint(names)
 
 
 def _check_program(folder, names):
     """Raise a ValueError for a tokenizer with its own code."""
     wrong = next((name for name in names if name.startswith(REFUSED)), None)
-    settings = json_object(folder / "tokenizer_config.json")
-    if wrong is None and settings.get("word_tokenizer_type") is not None:
-        wrong = f"word_tokenizer_type {settings['word_tokenizer_type']}"
-    if wrong is None and not (folder / "tokenizer.json").is_file():
-        classes = [name for file, key in SETTINGS[:2] if (name := _name(folder, file, key))]
+    if wrong is None and folder.settings.get("word_tokenizer_type") is not None:
+        wrong = f"word_tokenizer_type {folder.settings['word_tokenizer_type']}"
+    if wrong is None and not folder.has("tokenizer.json"):
+        classes = [name for setting in SETTINGS[:2] if (name := _name(folder, *setting))]
         wrong = next((name for name in classes if name not in CLASSES), None)
     if wrong is not None:
         raise ValueError(
@@ -142,13 +136,11 @@ def _check_program(folder, names):
         )
 
 
-def _names(folder):
-    """The names of the model in the settings, in a common spelling."""
-    return [name for name in (_name(folder, file, key) for file, key in SETTINGS) if name]
-
-
 def _name(folder, file, key):
-    """A normalised name: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`; empty for a generic class."""
-    name = str(json_object(folder / file).get(key) or "").lower().replace("-", "").replace("_", "")
+    """The name of the model in a setting, normalised: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`.
+
+    Empty for a generic class.
+    """
+    name = str(folder.json(file).get(key) or "").lower().replace("-", "").replace("_", "")
     name = name.removesuffix("fast").removesuffix("tokenizer")
     return "" if name in ("pretrained", "tokenizersbackend") else BORROWED.get(name, name)

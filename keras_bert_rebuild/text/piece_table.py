@@ -1,4 +1,7 @@
-"""The pieces of all words seen so far, looked up with NumPy, thousands of words at a time."""
+"""WordPiece as in Google's code: greedy longest match; a word is split completely or is unknown.
+
+The pieces of all words seen so far are looked up with NumPy, thousands of words at a time.
+"""
 
 import secrets
 import threading
@@ -8,12 +11,64 @@ from itertools import chain
 import numpy as np
 
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, WordSplitter, ragged_range
-from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS, LongestMatch
+
+# Longer words are `[UNK]`.
+MAX_WORD_CHARACTERS = 200
 
 # 16 characters of 16 bits are four 64-bit integers.
 MAX_CHARACTERS = 16
 
 _KEY = MAX_CHARACTERS // 4
+
+
+class LongestMatch:
+    """Splits words into the pieces of a vocabulary.
+
+    Args:
+        vocabulary: token to id; a token that continues a word starts with `##`.
+
+    Reference: `WordpieceTokenizer` in `tokenization.py` of google-research/bert; Wu et al., 2016, section 4.1.
+    """
+
+    def __init__(self, vocabulary):
+        self._first = vocabulary
+        self._rest = {token[2:]: i for token, i in vocabulary.items() if token.startswith("##")}
+        self._longest_first, self._longest_rest = _longest(self._first), _longest(self._rest)
+
+    def __call__(self, word):
+        """The pieces of a word.
+
+        Returns:
+            A list of alternating ids and stops: a piece covers the characters from the stop of the previous piece to its own. None
+            if the word is unknown.
+        """
+        length = len(word)
+        if length > MAX_WORD_CHARACTERS:
+            return None
+        pieces, start = [], 0
+        known, longest = self._first, self._longest_first
+        while start < length:
+            stop = min(start + longest.get(word[start : start + 2], 1), length)
+            while stop > start:
+                i = known.get(word[start:stop])
+                if i is not None:
+                    break
+                stop -= 1
+            else:
+                return None
+            pieces += i, stop
+            start = stop
+            known, longest = self._rest, self._longest_rest
+        return pieces
+
+
+def _longest(pieces):
+    """The length of the longest piece for every first two characters."""
+    longest = {}
+    for piece in pieces:
+        if len(piece) > 1:
+            longest[piece[:2]] = max(longest.get(piece[:2], 0), len(piece))
+    return longest
 
 
 class WordIndex:
@@ -111,12 +166,12 @@ class WordIndex:
 # Maximum number of tokens of words outside the vocabulary, at which the table is emptied: about 100 MB.
 MAX_TOKENS = 1 << 20
 
-# Minimum number of new words for which a call of TensorFlow is faster.
-MANY = 128
-
 
 class PieceTable:
-    """Maps texts to ids and to the offsets of tokens.
+    """Maps texts to ids and to the offsets of tokens, exactly as Google's code does, on every backend.
+
+    The package tokenizers differs from Google's code (words of more than 100 characters, private-use characters) and is five to
+    sixteen times slower on words that were seen before.
 
     A word of the vocabulary is its own piece, and a known word is found by its characters; the rest is indexing into flat arrays.
 
@@ -124,16 +179,13 @@ class PieceTable:
         vocabulary: token to id.
         unknown_id: the id of `[UNK]`.
         settings: `WordPieceSettings`.
-        many: a faster function for at least `MANY` new words, from a list of words to the ids of their pieces, their stops in the
-            word, and the number of pieces per word; it may return None.
     """
 
-    def __init__(self, vocabulary, unknown_id, settings, many=None):
+    def __init__(self, vocabulary, unknown_id, settings):
         self._vocabulary = vocabulary
         self._unknown_id = unknown_id
         self._split = WordSplitter(settings)
         self._match = LongestMatch(vocabulary)
-        self._many = many
         self._lock = threading.Lock()
         self._clear()
 
@@ -184,8 +236,9 @@ class PieceTable:
 
     def _append(self, words):
         """Append the tokens of new words."""
-        found = self._many(words) if self._many is not None and len(words) >= MANY else None
-        ids, stops, counts = self._one_by_one(words) if found is None else found
+        pieces = [self._match(word) or [self._unknown_id, len(word)] for word in words]
+        counts = np.fromiter(map(len, pieces), np.int64, len(pieces)) // 2
+        ids, stops = np.fromiter(chain.from_iterable(pieces), np.int64, 2 * int(counts.sum())).reshape(-1, 2).T
         ends = np.cumsum(counts)
         # The pieces of a word are adjacent.
         starts = np.append(0, stops)[:-1]
@@ -193,13 +246,6 @@ class PieceTable:
         self._ends.frombytes((ends + self._ends[-1]).tobytes())
         for column, values in ((self._ids, ids), (self._starts, starts), (self._stops, stops)):
             column.frombytes(values.astype(np.int32).tobytes())
-
-    def _one_by_one(self, words):
-        """The ids of the pieces of words, their stops in the word, and the number of pieces per word."""
-        pieces = [self._match(word) or [self._unknown_id, len(word)] for word in words]
-        counts = np.fromiter(map(len, pieces), np.int64, len(pieces)) // 2
-        ids, stops = np.fromiter(chain.from_iterable(pieces), np.int64, 2 * int(counts.sum())).reshape(-1, 2).T
-        return ids, stops, counts
 
     def _gather(self, words, rows, with_offsets):
         """The tokens of words by their rows."""

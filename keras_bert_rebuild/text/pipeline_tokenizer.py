@@ -4,32 +4,29 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from keras_bert_rebuild.files.json_text import json_object
-from keras_bert_rebuild.text.added_tokens import FLAGS, added_token, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import flat_encodings, trim_spaces
-from keras_bert_rebuild.text.given_texts import check_unicode
-from keras_bert_rebuild.text.rust_package import OneSentence, check_growth
+from keras_bert_rebuild.text.segmented import check_unicode
+from keras_bert_rebuild.text.tokenizer_folder import IN_NORMALIZER, TokenizerFolder, reads_tokenizer_files
 from keras_bert_rebuild.text.tokenizer_json import (
     SPECIAL_NAMES,
+    OneSentence,
     RowTokens,
+    added_token,
+    check_growth,
     check_ids,
     cut_side,
+    flags_of,
     model_type,
-    named_special_tokens,
     objects,
-    reads_tokenizer_files,
-    row_settings,
     row_tokens,
     section,
 )
-from keras_bert_rebuild.text.wordpiece_files import GENERIC_CLASSES, IN_NORMALIZER, cleaning_settings
 
 # A space in byte-level tokens.
 SPACE = "Ġ"
@@ -44,37 +41,29 @@ USUAL = {
 }
 
 
-def pipeline_of(path):
+def pipeline_of(folder, file):
     """A tokenizer.json with the overrides of the settings next to it; an empty dictionary if it does not exist.
 
     Args:
-        path: a `Path`.
+        folder: a `TokenizerFolder`.
+        file: the path of the tokenizer.json in it.
 
     Raises:
         ValueError: a file is damaged, or two files contradict each other.
     """
-    values, folder = json_object(path), path.parent
+    values = dict(folder.json(file.name))
     if not values:
         return {}
-    settings = json_object(folder / "tokenizer_config.json")
-    normalizer, splitter = section(values, "normalizer", path), section(values, "pre_tokenizer", path)
+    normalizer, splitter = section(values, "normalizer", file), section(values, "pre_tokenizer", file)
     if normalizer.get("type") == "BertNormalizer":
-        changes = cleaning_settings(folder, normalizer)
+        changes = folder.cleaning_settings(normalizer)
         values["normalizer"] = {**normalizer, **{IN_NORMALIZER[setting]: value for setting, value in changes.items()}}
-    space = settings.get("add_prefix_space")
-    if splitter.get("type") == "ByteLevel" and isinstance(space, bool) and not is_generic(settings):
+    space = folder.settings.get("add_prefix_space")
+    if splitter.get("type") == "ByteLevel" and isinstance(space, bool) and not folder.is_generic:
         values["pre_tokenizer"] = {**splitter, "add_prefix_space": space}
-    vocabulary, added = with_added_tokens(model_vocabulary(values, path), folder, model_type(values, path), ())
-    values["added_tokens"] = [
-        {"id": vocabulary[token.content], "content": token.content, **{flag: getattr(token, flag) for flag in FLAGS}}
-        for token in added
-    ]
+    vocabulary, added = folder.with_added_tokens(model_vocabulary(values, file), model_type(values, file), ())
+    values["added_tokens"] = [{"id": vocabulary[token.content], **flags_of(token)} for token in added]
     return values
-
-
-def is_generic(settings):
-    """Whether settings name a class that only reads tokenizer.json."""
-    return str(settings.get("tokenizer_class")).lower() in GENERIC_CLASSES
 
 
 def model_vocabulary(values, path):
@@ -190,9 +179,12 @@ class PipelineTokenizer(BatchTokenizer):
         second_segment: int | None = None,
         truncation_side: str | None = None,
     ) -> None:
-        is_given = isinstance(pipeline, Mapping)
-        where = "the pipeline" if is_given else str(pipeline)
-        values: Any = pipeline if is_given else pipeline_of(Path(where))
+        values: Any = pipeline
+        where = "the pipeline"
+        if not isinstance(pipeline, Mapping):
+            folder = TokenizerFolder.of(pipeline)
+            file = folder.pipeline_path if folder.path.is_dir() else folder.path
+            values, where = pipeline_of(folder, file), str(file)
         self.pipeline = {**values, "truncation": None, "padding": None}
         self._full = _tokenizer(self.pipeline, where)
         self.vocabulary = self._full.get_vocab(with_added_tokens=True)
@@ -228,14 +220,11 @@ class PipelineTokenizer(BatchTokenizer):
                 `BertNormalizer` are read from the settings next to it.
             options: arguments of the class that override the files.
         """
-        path = Path(path)
-        folder = path if path.is_dir() else path.parent
-        file = folder / "tokenizer.json"
-        values = json_object(file)
-        if not values:
-            raise ValueError(f"expected a folder with tokenizer.json at {path}; it does not exist.")
-        arguments = {"special_tokens": named_special_tokens(folder), **row_settings(folder, values)}
-        return cls(file, **{**arguments, **options})
+        folder = TokenizerFolder.of(path)
+        if not folder.pipeline:
+            raise ValueError(f"expected a folder with tokenizer.json at {folder}; it does not exist.")
+        folder = folder if folder.path.is_dir() else TokenizerFolder(folder.folder)
+        return cls(folder, **{"special_tokens": folder.special_tokens(), **folder.row_settings(), **options})
 
     def _arguments(self):
         return {

@@ -1,23 +1,38 @@
-"""Texts encoded in parts: around added tokens, or word by word with labels."""
+"""Texts as users give them: checked, in slices, in parts around added tokens, or word by word with labels."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import BPE
 from tokenizers.normalizers import BertNormalizer
 
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, ragged_range
-from keras_bert_rebuild.text.rust_package import OneSentence
+from keras_bert_rebuild.text.tokenizer_json import OneSentence
 
 # Unicode's white space; Python's has four control characters in addition.
 WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 # Lone surrogates, which the package tokenizers rejects, are replaced by a character that is dropped.
 _LONE = re.compile("[\ud800-\udfff]")
+
+
+def rules_of(added, vocabulary):
+    """`AddedToken`s by content, from strings and `AddedToken`s; a ValueError if one is not in the vocabulary."""
+    rules = {}
+    for token in added:
+        if not isinstance(token, (str, AddedToken)):
+            raise ValueError(f"added_tokens must be strings or tokenizers.AddedToken; got {type(token).__name__} {token!r:.40}.")
+        rule = AddedToken(token, normalized=True) if isinstance(token, str) else token
+        rules[rule.content] = rule
+    unknown = [content for content in rules if not content or content not in vocabulary]
+    if unknown:
+        raise ValueError(f"added_tokens must be tokens of the vocabulary; got {', '.join(map(repr, unknown))}.")
+    return rules
 
 
 class LiteralTokens:
@@ -192,3 +207,42 @@ def is_first_piece(word_ids):
     word_ids = np.asarray(word_ids)
     before = np.concatenate([np.full_like(word_ids[..., :1], -1), word_ids[..., :-1]], axis=-1)
     return (word_ids >= 0) & (word_ids != before)
+
+
+# Characters encoded at a time, so that intermediate arrays fit into the processor's cache.
+SLICE = 1 << 16
+
+
+def slices(texts, characters=None):
+    """Texts in slices of about that many characters; at least one slice."""
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+    cuts = np.flatnonzero(np.diff(ends // (characters or SLICE))) + 1
+    for begin, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
+        yield texts[begin:end]
+
+
+def text_list(name, value):
+    """The value if it is a list of texts and not a single text; else a ValueError."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__len__"):
+        raise ValueError(f"{name} must be a list of texts; got {type(value).__name__} {str(value)[:40]!r}.")
+    return value
+
+
+def strings(name, values):
+    """The values as a list, if they are strings; else a ValueError."""
+    values = list(text_list(name, values))
+    if set(map(type, values)) <= {str}:  # in a tenth of the time of the next line
+        return values
+    wrong = next((i for i, value in enumerate(values) if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise ValueError(f"{name} must be strings; number {wrong} is {type(values[wrong]).__name__} {str(values[wrong])[:40]!r}.")
+    return values
+
+
+def check_unicode(texts):
+    """Raise a ValueError for texts that UTF-8 cannot encode."""
+    for text in texts:
+        if not text.isascii():
+            offset = next((i for i, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)
+            if offset is not None:
+                raise ValueError(f"texts must be Unicode; got a lone surrogate, {text[offset]!a}, at character {offset} of a text.")

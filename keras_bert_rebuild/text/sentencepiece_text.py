@@ -10,6 +10,12 @@ from dataclasses import dataclass
 class Family:
     """How texts are normalised, and how the pieces of a model are mapped to ids and rows."""
 
+    file: str
+    """Name of the model file in the folder of a checkpoint."""
+
+    transformers: str
+    """The class of transformers."""
+
     cls: str
     pad: str
     sep: str
@@ -53,6 +59,7 @@ class Family:
 FAMILIES = {
     # `tokenization.py` of google-research/albert.
     "albert": Family(
+        file="spiece.model", transformers="AlbertTokenizer",
         cls="[CLS]", pad="<pad>", sep="[SEP]", unk="<unk>", mask="[MASK]",
         front=(), replaced=(), last=(),
         separators=1, second_segment=1,
@@ -60,6 +67,7 @@ FAMILIES = {
     ),
     # fairseq's dictionary: its four tokens first, then the pieces of the model, the mask last.
     "xlm_roberta": Family(
+        file="sentencepiece.bpe.model", transformers="XLMRobertaTokenizer",
         cls="<s>", pad="<pad>", sep="</s>", unk="<unk>", mask="<mask>",
         front=("<s>", "<pad>", "</s>", "<unk>"), replaced=("<unk>", "<s>", "</s>"), last=("<mask>",),
         separators=2, second_segment=0,
@@ -67,6 +75,7 @@ FAMILIES = {
     ),
     # `spm_tokenizer.py` of microsoft/DeBERTa, versions 2 and 3: the pieces of the model, the mask last.
     "deberta_v2": Family(
+        file="spm.model", transformers="DebertaV2Tokenizer",
         cls="[CLS]", pad="[PAD]", sep="[SEP]", unk="[UNK]", mask="[MASK]",
         front=(), replaced=(), last=("[MASK]",),
         separators=1, second_segment=1,
@@ -74,6 +83,7 @@ FAMILIES = {
     ),
     # `prepro_utils.py` of zihangdai/xlnet: the pieces of the model, the class token last in a row.
     "xlnet": Family(
+        file="spiece.model", transformers="XLNetTokenizer",
         cls="<cls>", pad="<pad>", sep="<sep>", unk="<unk>", mask="<mask>",
         front=(), replaced=(), last=(),
         separators=1, second_segment=1, cls_last=True,

@@ -10,15 +10,12 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import AddedToken, normalizers
 
-from keras_bert_rebuild.files.json_text import json_object
-from keras_bert_rebuild.files.regular import read_bytes
-from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
-from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
+from keras_bert_rebuild.files.reading import read_bytes
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
-from keras_bert_rebuild.text.given_texts import check_unicode
+from keras_bert_rebuild.text.segmented import check_unicode, rules_of
 from keras_bert_rebuild.text.sentencepiece_text import FAMILIES, QUOTES, SPACE, normalized, normalized_with_offsets, piece_offsets
-from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files, row_settings
+from keras_bert_rebuild.text.tokenizer_folder import TokenizerFolder, reads_tokenizer_files
 
 # In the table of ids: a special token that the model itself finds in texts.
 _FOUND = -1
@@ -100,31 +97,30 @@ class SentencePieceTokenizer(BatchTokenizer):
                 files next to the model, and so is what `row_settings` reads.
             options: arguments of the class that override the files.
         """
-        path = Path(path)
-        options = {**row_settings(path, json_object(path / "tokenizer.json")), **options}
-        if (path / "spiece.model").is_file():
-            values = json_object(path / "tokenizer_config.json")
-            accents = values.get("keep_accents")
-            arguments = {"lower": values.get("do_lower_case"), "strip_accents": None if accents is None else not accents}
-            model = _load(path / "spiece.model")
-            family = "xlnet" if model.id_to_piece(model.piece_to_id(FAMILIES["xlnet"].cls)) == FAMILIES["xlnet"].cls else "albert"
-            tokenizer = cls(model.serialized_model_proto(), family, **{**arguments, **options})
-        elif (path / "sentencepiece.bpe.model").is_file():
-            tokenizer = cls(path / "sentencepiece.bpe.model", "xlm_roberta", **options)
-        elif (path / "spm.model").is_file():
-            values = json_object(path / "tokenizer_config.json")
-            if values.get("split_by_punct"):
-                raise ValueError(f"{path}: split_by_punct must be false, as splitting at punctuation is not supported; got true.")
-            tokenizer = cls(path / "spm.model", "deberta_v2", **{"lower": values.get("do_lower_case"), **options})
-        else:
-            raise ValueError(f"expected a folder with spiece.model, sentencepiece.bpe.model or spm.model; {path} is not one.")
-        return tokenizer if "added_tokens" in options else tokenizer._with_added_tokens(path)
+        folder = TokenizerFolder.of(path)
+        options = {**folder.row_settings(), **options}
+        file = next((family.file for family in FAMILIES.values() if folder.has(family.file)), None)
+        if file is None:
+            raise ValueError(f"expected a folder with spiece.model, sentencepiece.bpe.model or spm.model; {folder} is not one.")
+        model, settings, arguments = _load(folder.folder / file), folder.settings, {}
+        family = next(name for name, family in FAMILIES.items() if family.file == file)
+        if file == "spiece.model":
+            accents = settings.get("keep_accents")
+            arguments = {"lower": settings.get("do_lower_case"), "strip_accents": None if accents is None else not accents}
+            cls_token = FAMILIES["xlnet"].cls  # ALBERT's models have none
+            family = "xlnet" if model.id_to_piece(model.piece_to_id(cls_token)) == cls_token else "albert"
+        elif file == "spm.model":
+            if settings.get("split_by_punct"):
+                raise ValueError(f"{folder}: split_by_punct must be false, as splitting at punctuation is not supported; got true.")
+            arguments = {"lower": settings.get("do_lower_case")}
+        tokenizer = cls(model.serialized_model_proto(), family, **{**arguments, **options})
+        return tokenizer if "added_tokens" in options else tokenizer._with_added_tokens(folder)
 
     def _with_added_tokens(self, folder):
-        """The tokenizer with the tokens added by the files of a folder."""
+        """The tokenizer with the tokens added by the files of a `TokenizerFolder`."""
         special = [self.tokens[i] for i in self.special_ids]
-        vocabulary, added = with_added_tokens(self.vocabulary, folder, "Unigram", special)
-        space = mask_takes_space_in_files(folder, self._family.mask)
+        vocabulary, added = folder.with_added_tokens(self.vocabulary, "Unigram", special)
+        space = folder.mask_takes_space(self._family.mask)
         space = bool(self.takes_space) if space is None else space
         return self.with_options(added_tokens={token: vocabulary[token.content] for token in added}, mask_takes_space=space)
 

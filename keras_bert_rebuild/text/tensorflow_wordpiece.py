@@ -1,9 +1,7 @@
-"""Google's WordPiece with tensorflow-text: in the graph of models and `tf.data` pipelines with text, and for many new words."""
+"""Google's WordPiece with tensorflow-text, in the graph of models and `tf.data` pipelines with text."""
 
-import numpy as np
-
-from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
 from keras_bert_rebuild.text.normalization import CJK_BLOCKS
+from keras_bert_rebuild.text.piece_table import MAX_WORD_CHARACTERS
 
 # Characters that `BasicTokenizer` drops, except tab and line ends, in RE2 syntax.
 DROPPED = r"[\x{0}-\x{8}\x{B}\x{C}\x{E}-\x{1F}\x{7F}-\x{9F}\x{FFFD}\p{Cf}]"
@@ -38,7 +36,8 @@ def is_available():
 class TensorFlowWordPiece:
     """Encodes strings with the operations of tensorflow-text.
 
-    The ids are those of `WordPieceTokenizer`, except for characters that one of both Unicode versions lacks.
+    A model that takes text, as TensorFlow Serving runs it, has no Python: what a `PieceTable` computes must be operations of its
+    graph. The ids are those of `WordPieceTokenizer`, except for characters that one of both Unicode versions lacks.
 
     Args:
         tokens: the vocabulary, in the order of the ids.
@@ -104,58 +103,6 @@ class TensorFlowWordPiece:
         replaced = tf.where(lengths > MAX_WORD_CHARACTERS, "a" * (MAX_WORD_BYTES + 1), words.flat_values)
         joined = tf.strings.reduce_join(words.with_flat_values(replaced), axis=-1, separator=" ")
         return tf.tensor_scatter_nd_update(texts, rows, joined)
-
-
-class TensorFlowPieces:
-    """Splits words into their pieces.
-
-    Args:
-        tokens: the vocabulary in the order of the ids.
-        unknown_id: the id of `[UNK]`.
-    """
-
-    def __init__(self, tokens, unknown_id):
-        import tensorflow as tf
-        import tensorflow_text
-
-        tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            _storable(tokens),
-            unknown_token=tokens[unknown_id],
-            max_bytes_per_word=MAX_WORD_BYTES,
-            no_pretokenization=True,
-            support_detokenization=False,
-        )
-
-        def split(words):
-            ids, _, stops = tokenizer.tokenize_with_offsets(words)
-            return ids.flat_values, stops.flat_values, ids.row_lengths()
-
-        # The graph holds the vocabulary; outside a graph, every call would copy it.
-        graph = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-        self._constant, self._cut = tf.constant, graph.get_concrete_function()
-        self._unknown_id = unknown_id
-
-    def __call__(self, words):
-        """The ids of the pieces of words, their stops in the word, and the number of pieces per word.
-
-        Returns:
-            Three arrays `(pieces,)`, `(pieces,)` and `(words,)`; None if a word is not valid Unicode.
-        """
-        sizes = np.fromiter(map(len, words), np.int64, len(words))
-        try:
-            strings = [word.encode() for word in words]
-        except UnicodeEncodeError:  # a lone surrogate
-            return None
-        for i in np.flatnonzero(sizes > MAX_WORD_CHARACTERS).tolist():
-            strings[i] = b"a" * (MAX_WORD_BYTES + 1)
-        ids, stops, counts = (each.numpy() for each in self._cut(self._constant(strings)))
-        # tensorflow-text counts bytes; the first byte of a character does not match 10xxxxxx.
-        begins_character = (np.frombuffer(b"".join(strings), np.uint8) & 0xC0) != 0x80
-        before = np.append(0, np.cumsum(begins_character))
-        byte_sizes = np.fromiter(map(len, strings), np.int64, len(strings))
-        begins = np.repeat(np.cumsum(byte_sizes) - byte_sizes, counts)
-        stops = before[begins + stops] - before[begins]
-        return ids, np.where(ids == self._unknown_id, np.repeat(sizes, counts), stops), counts
 
 
 def _storable(tokens):

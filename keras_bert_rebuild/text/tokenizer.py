@@ -1,11 +1,10 @@
-"""keras_bert's `Tokenizer`, and the offsets of its tokens in the original text, found by alignment."""
+"""keras_bert's `Tokenizer` with its own WordPiece, and the offsets of its tokens in the original text, found by alignment."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from keras_bert_rebuild.text import normalization
-from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.normalization import is_space
 from keras_bert_rebuild.text.vocabulary import TOKEN_CLS, TOKEN_SEP, TOKEN_UNK
 
@@ -104,6 +103,42 @@ def _repair(text, tokens, spans, cased):
         while stop < last and not is_space(text[stop]):
             stop += 1
         span[:] = start, stop
+
+
+# Pieces are tried up to the length of the longest in the vocabulary: otherwise the time would be quadratic in long words.
+LONG_WORD = 200
+
+
+def split_pieces(word, vocabulary):
+    """Split a word into the longest pieces from left to right, as keras_bert does, for models trained with it.
+
+    Where no piece of the vocabulary fits, one character is a piece of its own; Google makes the whole word `[UNK]` instead.
+
+    Args:
+        word: a string without white space.
+        vocabulary: a set or dictionary of pieces; those that continue a word start with `##`.
+
+    Returns:
+        The pieces; those after the first start with `##`.
+
+    Example:
+
+    >>> split_pieces("unwanted", {"un", "##want", "##ed"})
+    ['un', '##want', '##ed']
+
+    Reference: Wu et al., 2016, section 4.1 (https://arxiv.org/abs/1609.08144).
+    """
+    if word in vocabulary:
+        return [word]
+    longest = len(word) if len(word) <= LONG_WORD else max(map(len, vocabulary), default=0)
+    pieces, start = [], 0
+    while start < len(word):
+        prefix = "##" if start else ""
+        stops = range(min(len(word), start + longest), start, -1)
+        stop = next((stop for stop in stops if prefix + word[start:stop] in vocabulary), start + 1)
+        pieces.append(prefix + word[start:stop])
+        start = stop
+    return pieces
 
 
 class Tokenizer:

@@ -1,18 +1,20 @@
-"""The parts of a tokenizer.json, and one-sentence errors, with the folder, for malformed tokenizer files."""
+"""The parts of a tokenizer.json: whose rules it has, its rows and added tokens; and calls of the package tokenizers."""
 
-import functools
-from collections.abc import Callable
+import base64
+import binascii
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar, cast
 
-from keras_bert_rebuild.files.json_text import json_object
+from tokenizers import AddedToken
+
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.text.encoding import CLS_SEGMENT, SIDES
 
 # The special tokens that settings name, `cls_token` and so on.
 SPECIAL_NAMES = ("cls", "sep", "pad", "unk", "mask")
+
+# How an added token is matched; each flag is true or false in the files.
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 # Maximum characters of a word in WordPiece models with default rules: Hugging Face's default and Google's.
 USUAL_LONGEST_WORDS = (100, 200)
@@ -70,6 +72,36 @@ def checked_vocabulary(model, path):
 def check_ids(vocabulary, where):
     """Refuse a vocabulary with far more ids than tokens."""
     check_limit("unused_ids", max(vocabulary.values(), default=-1) + 1 - len(vocabulary), f"the vocabulary of {printable(where)}")
+
+
+def added_token(values, where):
+    """An `AddedToken` from an object in a file; a ValueError if it is malformed.
+
+    Args:
+        values: a dictionary with `content` and some of `FLAGS`.
+        where: the file, for errors.
+    """
+    content = values.get("content")
+    flags = {flag: values[flag] for flag in FLAGS if values.get(flag) is not None}
+    if not isinstance(content, str) or not content or not all(isinstance(flag, bool) for flag in flags.values()):
+        raise ValueError(f"{where} must give every added token a content and flags that are true or false; got {values!r:.80}.")
+    return AddedToken(content, **flags)
+
+
+def flags_of(rule):
+    """The object in a file from which `added_token` makes an `AddedToken`."""
+    return {"content": rule.content, **{flag: getattr(rule, flag) for flag in FLAGS}}
+
+
+def token_id(value, where):
+    """The id of an added token, from a number or its digits; a ValueError for anything else."""
+    try:
+        number = -1 if isinstance(value, (bool, float)) else int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0:
+        raise ValueError(f"{where} must give every added token an id, a whole number of at least 0; got {value!r:.40}.")
+    return number
 
 
 def is_googles(values, path):
@@ -151,55 +183,9 @@ def row_tokens(values, path):
     )
 
 
-def named_special_tokens(folder):
-    """The special tokens in the settings of a folder, by `SPECIAL_NAMES`."""
-    found = {}
-    for file in ("special_tokens_map.json", "tokenizer_config.json"):
-        values = json_object(folder / file)
-        for name in SPECIAL_NAMES:
-            token = values.get(f"{name}_token")
-            token = token.get("content") if isinstance(token, dict) else token
-            if token is not None and not isinstance(token, str):
-                raise ValueError(f"{name}_token in {folder / file} must be a string; got {type(token).__name__} {token!r:.40}.")
-            if token:
-                found[name] = token
-    return found
-
-
 def cut_side(values, path):
     """The end at which a tokenizer.json cuts texts that are too long, in lower case; "right" if it does not say."""
     return str(section(values, "truncation", path).get("direction") or SIDES[0]).lower()
-
-
-def row_settings(folder, pipeline):
-    """What the files of a checkpoint say of rows, as arguments of a tokenizer, as transformers reads it.
-
-    `padding_side` is not among it: rows are padded where it changes no result. `model_max_length` is a setting of a model.
-
-    Args:
-        folder: a `Path`; reads tokenizer_config.json and config.json.
-        pipeline: the content of its tokenizer.json, or an empty dictionary.
-
-    Returns:
-        A dictionary with `second_segment`, 0 if `model_input_names` has no `token_type_ids` or the model has a single segment, else
-        None; and `truncation_side`.
-
-    Raises:
-        ValueError: a setting is none of these.
-    """
-    path = folder / "tokenizer_config.json"
-    settings = json_object(path)
-    names = settings.get("model_input_names")
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError(f"model_input_names in {path} must be a list of names; got {names!r:.60}.")
-    is_one = json_object(folder / "config.json").get("type_vocab_size") == 1
-    side = settings.get("truncation_side")
-    if side is None:
-        side = cut_side(pipeline, folder / "tokenizer.json")
-    if side not in SIDES:
-        raise ValueError(f"truncation_side at {folder} must be {' or '.join(SIDES)}; got {side!r:.40}.")
-    has_segments = names is None or "token_type_ids" in names
-    return {"second_segment": None if has_segments and not is_one else 0, "truncation_side": side}
 
 
 def _cls_last(sep="", cls="", *_):
@@ -223,63 +209,73 @@ def _template(processor, name, path):
     return found
 
 
-_Reader = TypeVar("_Reader", bound=Callable[..., Any])
-
-# What values of wrong types raise; the first two are also what `tokenizers` raises for invalid arguments.
-MALFORMED = (TypeError, OverflowError, AttributeError, LookupError)
+# Parts of a regular expression with which it may match nothing, and so add text without replacing any.
+_MAY_BE_EMPTY = ("*", "?", "|", "^", "$", "{", "\\")
 
 
-def reads_tokenizer_files(read: _Reader) -> _Reader:
-    """Decorator for a function that reads a tokenizer, with the path as last positional argument; errors name the path.
+class OneSentence:
+    """A context in which errors of the package tokenizers are a ValueError.
 
-    Raises:
-        ValueError: a file is malformed, or adds more tokens than the limit.
+    Its Rust code panics for rules that it cannot run, and `pyo3_runtime.PanicException`, which cannot be imported, is no
+    `Exception`; its other errors are of the class `Exception` itself. Everything else passes.
+
+    Args:
+        where: the file, for the error.
     """
 
-    @functools.wraps(read)
-    def bounded(*args, **options):
-        path = args[-1] if args else options.get("path")
-        _check_added(Path(path))
-        try:
-            tokenizer = read(*args, **options)
-        except MALFORMED as error:
-            if _is_wrong_argument(error, options):
-                raise
-            reason = printable(" ".join(str(error).split()))
-            raise ValueError(f"the files of a tokenizer at {printable(path)} are malformed: {reason}.") from error
-        check_limit("added_tokens", len(getattr(tokenizer, "added_tokens", ())), f"the tokenizer at {printable(path)}")
-        _check_special(tokenizer, Path(path))
-        return tokenizer
+    def __init__(self, where):
+        self._where = where
 
-    return cast(_Reader, bounded)
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is Exception or (kind is not None and (kind.__module__, kind.__name__) == ("pyo3_runtime", "PanicException")):
+            reason = printable(" ".join(str(error).split()))[:200]
+            raise ValueError(f"{self._where} must have rules that the package tokenizers can run: {reason}.") from None
 
 
-def _is_wrong_argument(error, options):
-    """Whether the error is about an argument that the tokenizer does not have."""
-    return isinstance(error, TypeError) and "unexpected keyword argument" in str(error) and bool(options)
+def check_growth(values, where):
+    """Refuse normalizers and decoders that could make a text many times as long.
+
+    Args:
+        values: the content of a tokenizer.json.
+        where: the file, for errors.
+
+    Raises:
+        ValueError: replacements in a row make a text longer than the limit allows, or a `precompiled_charsmap` is damaged.
+    """
+    for name, steps in (("normalizer", "normalizers"), ("decoder", "decoders")):
+        check_limit("replacement_growth", _growth(section(values, name, where), steps, where), f"the {name} in {where}")
 
 
-def _check_special(tokenizer, path):
-    """Refuse settings that name other special tokens than those of the tokenizer; a pipeline takes them from the settings."""
-    if hasattr(tokenizer, "pipeline"):
-        return
-    for name, token in named_special_tokens(path if path.is_dir() else path.parent).items():
-        own = getattr(tokenizer, f"{name}_id")
-        if own is not None and token != (tokenizer.tokens[own] or "[PAD]"):
-            raise ValueError(
-                f"{name}_token at {printable(path)} must be {tokenizer.tokens[own]!r}, as in every {type(tokenizer).__name__}; got "
-                f"{token!r:.40}."
-            )
+def _growth(step, steps, where):
+    """How many times as long a step may make a text, a whole number; ends as soon as it is above any limit."""
+    kind, content = step.get("type"), step.get("content")
+    if kind == "Sequence":
+        product = 1
+        for each in objects(step, steps, where):
+            product = min(product * _growth(each, steps, where), 10**12)
+        return product
+    if kind == "Precompiled":
+        return _growth_of_charsmap(step.get("precompiled_charsmap"), where)
+    size = len(content) if isinstance(content, str) else 0
+    if kind == "Replace":
+        pattern = section(step, "pattern", where)
+        replaced, regex = pattern.get("String"), pattern.get("Regex")
+        if isinstance(replaced, str) and replaced:
+            return max(1, -(-size // len(replaced)))
+        return size + 1 if isinstance(regex, str) and size and any(part in regex for part in _MAY_BE_EMPTY) else max(1, size)
+    return max(1, len(step["prepend"])) if kind == "Prepend" and isinstance(step.get("prepend"), str) else 1
 
 
-def _check_added(path):
-    folder = path if path.is_dir() else path.parent
-    where = f"the files of a tokenizer at {printable(path)}"
-    lists = [list(json_object(folder / "added_tokens.json"))]
-    for name, key in (("tokenizer_config.json", "added_tokens_decoder"), ("tokenizer.json", "added_tokens")):
-        tokens = json_object(folder / name).get(key)
-        tokens = list(tokens.values()) if isinstance(tokens, dict) else tokens if isinstance(tokens, list) else []
-        lists.append([token.get("content") for token in tokens if isinstance(token, dict)])
-    for contents in lists:
-        check_limit("added_tokens", len(contents), where)
-        check_limit("added_token_characters", sum(len(content) for content in contents if isinstance(content, str)), where)
+def _growth_of_charsmap(content, where):
+    """The maximum length of a replacement in a charsmap: the size of a trie, the trie, and texts that end in NUL."""
+    try:
+        table = base64.b64decode(content or "", validate=True)
+    except (TypeError, binascii.Error, ValueError):
+        table = b""
+    size = int.from_bytes(table[:4], "little")
+    if content and not (len(table) >= 8 and size % 4 == 0 and 0 < size <= len(table) - 4):
+        raise ValueError(f"the precompiled_charsmap in {where} must be the rules of a SentencePiece model; it is damaged.")
+    return max(1, *(len(text.decode("utf-8", "replace")) for text in table[4 + size :].split(b"\0")))

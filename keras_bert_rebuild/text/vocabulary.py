@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.kinds import VOCABULARY
 from keras_bert_rebuild.files.output import check_file
-from keras_bert_rebuild.files.regular import read_bytes
+from keras_bert_rebuild.files.reading import read_bytes
 
 
 def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Google's tokenizer for batches of texts, and its settings."""
 
 import os
-import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import Any, Self
 from tokenizers import AddedToken
 from tokenizers.normalizers import BertNormalizer
 
-from keras_bert_rebuild.text.added_tokens import rules_of
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
-from keras_bert_rebuild.text.given_texts import strings
 from keras_bert_rebuild.text.piece_table import PieceTable
-from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files
+from keras_bert_rebuild.text.segmented import rules_of, strings
+from keras_bert_rebuild.text.tokenizer_folder import TokenizerFolder, reads_tokenizer_files
+from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, described_rules, is_googles, row_tokens, section
 from keras_bert_rebuild.text.vocabulary import (
     GOOGLE_PAD,
     TOKEN_CLS,
@@ -26,7 +26,6 @@ from keras_bert_rebuild.text.vocabulary import (
     is_cased,
     load_vocabulary,
 )
-from keras_bert_rebuild.text.wordpiece_files import wordpiece_arguments
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,6 @@ class WordPieceTokenizer(BatchTokenizer):
         cased: keep case; None if and only if the vocabulary has upper-case letters.
         added_tokens: tokens of the vocabulary that are matched verbatim in a text: strings, which are matched in the normalised
             text, or `tokenizers.AddedToken`s, with their `single_word`, `lstrip`, `rstrip`, `normalized` and `special`.
-        fast: split new words with tensorflow-text; None if it is installed and TensorFlow has been imported.
         strip_accents: decompose characters and drop accents; None if case is dropped.
         tokenize_chinese_chars: make every CJK ideograph a word.
         second_segment: segment of the second text of a pair; 0 for a model with a single segment, such as a RoBERTa with WordPiece.
@@ -83,7 +81,6 @@ class WordPieceTokenizer(BatchTokenizer):
         vocabulary: dict[str, int] | Sequence[str] | str | Path,
         cased: bool | None = None,
         added_tokens: Sequence[str | AddedToken] = (),
-        fast: bool | None = None,
         *,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
@@ -103,7 +100,6 @@ class WordPieceTokenizer(BatchTokenizer):
             cased = is_cased(vocabulary if isinstance(vocabulary, Vocabulary) else set(vocabulary).difference(self.added_tokens))
         self.settings = WordPieceSettings(not bool(cased), strip_accents, bool(tokenize_chinese_chars))
         self.takes_space = (TOKEN_MASK,) if mask_takes_space else ()
-        self._fast = fast
         self.tokens = {i: token for token, i in vocabulary.items()}
         pad = GOOGLE_PAD if GOOGLE_PAD in vocabulary else TOKEN_PAD
         ids = {token: vocabulary.get(token) for token in (pad, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP)}
@@ -128,8 +124,38 @@ class WordPieceTokenizer(BatchTokenizer):
         Raises:
             ValueError: there are no such files, they are damaged, or the rules are not Google's; `load_tokenizer` reads others.
         """
-        vocabulary, arguments = wordpiece_arguments(Path(path), options)
-        return cls(vocabulary, **arguments)
+        folder = TokenizerFolder.of(path)
+        where = folder.pipeline_path
+        vocabulary = folder.path if folder.path.is_file() else folder.path / "vocab.txt"
+        pipeline = _googles_pipeline(folder)
+        if vocabulary.is_file():
+            tokens = load_vocabulary(vocabulary)
+        elif pipeline:
+            tokens = checked_vocabulary(section(pipeline, "model", where), where)
+        elif folder.pipeline:
+            raise ValueError(
+                f"expected a WordPiece tokenizer at {folder}; its tokenizer.json has one of type {folder.model_type!r}."
+            )
+        else:
+            raise ValueError(f"expected a vocab.txt, or a folder with one, at {folder}; it does not exist.")
+        tokens, added = folder.with_added_tokens(tokens)
+        row = row_tokens(pipeline, where)
+        arguments = {
+            "cased": None,
+            **_cleaning(folder, pipeline),
+            "second_segment": 1 if row is None else row.second_segment,
+            **{name: value for name, value in folder.row_settings(pipeline).items() if value is not None},
+            "mask_takes_space": folder.mask_takes_space(TOKEN_MASK),
+            "added_tokens": added,
+            **options,
+        }
+        if arguments["cased"] is None and is_cased(set(tokens).difference(token.content for token in added)):
+            warnings.warn(
+                f"the files at {folder.folder} do not say whether the tokenizer is cased; since the vocabulary has upper-case "
+                "letters, case and accents are retained (set cased=True or False to choose).",
+                stacklevel=3,
+            )
+        return cls(tokens, **arguments)
 
     @property
     def pieces(self) -> dict[str, int]:
@@ -148,7 +174,6 @@ class WordPieceTokenizer(BatchTokenizer):
             "vocabulary": self.vocabulary,
             "cased": self.cased,
             "added_tokens": tuple(self.rules.values()),
-            "fast": self._fast,
             "strip_accents": self.settings.strip_accents,
             "tokenize_chinese_chars": self.settings.tokenize_chinese_chars,
             "second_segment": self.second_segment,
@@ -188,7 +213,7 @@ class WordPieceTokenizer(BatchTokenizer):
 
     def _encode_texts(self, texts, with_offsets, are_words):
         if self._table is None:
-            self._table = PieceTable(self.pieces, self.unk_id, self.settings, self._tensorflow())
+            self._table = PieceTable(self.pieces, self.unk_id, self.settings)
         return self._table.encode(texts, with_offsets)
 
     def _normalizer(self):
@@ -199,18 +224,34 @@ class WordPieceTokenizer(BatchTokenizer):
         """The text of pieces, with a space between words."""
         return " ".join(self.tokens[i] for i in ids).replace(" ##", "")
 
-    def _tensorflow(self):
-        """The function that splits many new words with tensorflow-text, or None."""
-        if not (self._fast or (self._fast is None and "tensorflow" in sys.modules)):
-            return None
-        from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowPieces, is_available
 
-        if not is_available():
-            if self._fast:
-                raise ValueError("fast=True needs tensorflow-text of TensorFlow's version, which is not installed.")
-            return None
+def settings_beside(vocabulary):
+    """The arguments of a `WordPieceTokenizer` for case, accents and CJK characters from the files next to a vocab.txt.
 
-        # Ids without a piece, as after a repeated line, get tokens that cannot occur in texts.
-        pieces = {i: token for token, i in self.pieces.items()}
-        tokens = [pieces.get(i) or f" {i}" for i in range(max(pieces) + 1)]
-        return TensorFlowPieces(tokens, self.unk_id)
+    Args:
+        vocabulary: a `Path`; a file of another name has no such files.
+
+    Raises:
+        ValueError: the files are damaged, or the rules in tokenizer.json are not Google's.
+    """
+    if vocabulary.name != "vocab.txt":
+        return {}
+    folder = TokenizerFolder(vocabulary)
+    return _cleaning(folder, _googles_pipeline(folder))
+
+
+def _googles_pipeline(folder):
+    """The tokenizer.json of a folder if its model is WordPiece, else an empty dictionary; a ValueError if it has other rules."""
+    if folder.model_type != "WordPiece":
+        return {}
+    if not is_googles(folder.pipeline, folder.pipeline_path):
+        rules = described_rules(folder.pipeline, folder.pipeline_path)
+        raise ValueError(f"a WordPieceTokenizer must have the rules of Google's BERT; {rules}: use load_tokenizer.")
+    return folder.pipeline
+
+
+def _cleaning(folder, pipeline):
+    """What the files of a folder say of case, accents and CJK characters, as arguments of a `WordPieceTokenizer`."""
+    settings = folder.cleaning_settings(section(pipeline, "normalizer", folder.pipeline_path))
+    lower = settings.pop("do_lower_case", None)
+    return settings if lower is None else {"cased": not lower, **settings}

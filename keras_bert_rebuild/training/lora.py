@@ -19,11 +19,11 @@ from keras_bert_rebuild.anatomy.parts import adapted_patterns
 from keras_bert_rebuild.checkpoints.safetensors_files import check_safetensors
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.files.durable import write_file
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import ADAPTERS
 from keras_bert_rebuild.files.limits import check_limit, is_number, limit
 from keras_bert_rebuild.files.output import check_file
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.reading import parse_json
 from keras_bert_rebuild.layers.arguments import CompositeLayer
 from keras_bert_rebuild.layers.keras_layers import drawn_by_name
 from keras_bert_rebuild.models.build_model import build_model

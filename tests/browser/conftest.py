@@ -27,4 +27,4 @@ def trained():
 
     from keras_bert_rebuild import WordPieceTokenizer, from_pretrained
 
-    return from_pretrained(minilm.FOLDER), WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)
+    return from_pretrained(minilm.FOLDER), WordPieceTokenizer.from_pretrained(minilm.FOLDER)

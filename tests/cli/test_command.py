@@ -76,9 +76,9 @@ def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path)
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abehinortv0123456789"]))
     arguments = ("prepare", corpus, "--vocab", vocabulary, "--output", tmp_path / "tokens", "--workers", 1)
     first = command(*arguments)
-    lock = tmp_path / "tokens" / ".prepare.json.lock"
-    # It takes the lock first and writes its name into it afterwards.
-    while not (lock.exists() and lock.stat().st_size):
+    holder = tmp_path / "tokens" / ".prepare.json.lock.holder"
+    # It takes the lock first and writes its name beside it afterwards.
+    while not (holder.exists() and holder.stat().st_size):
         assert first.poll() is None
         time.sleep(0.01)
     os.kill(first.pid, signal.SIGSTOP)

@@ -262,7 +262,9 @@ def test_after_a_killed_run_the_second_runs_and_removes_what_it_left(verb, capsy
         output.mkdir()
         lock = output / (".prepare.json.lock" if verb == "prepare" else ".lock")
         left = output / ".bert.keras.0abcdef_.writing" if verb == "demo" else lock
-    lock.write_text('{"process": 1, "doing": "`keras-bert first`", "since": "2026-01-01 00:00:00"}')
+    holder = lock.with_name(f"{lock.name}.holder")
+    lock.touch()
+    holder.write_text('{"process": 1, "doing": "`keras-bert first`", "since": "2026-01-01 00:00:00"}')
     if verb in FOLDERS:
         left.mkdir()
     elif left != lock:
@@ -271,4 +273,5 @@ def test_after_a_killed_run_the_second_runs_and_removes_what_it_left(verb, capsy
     said = run_verb(verb, capsys, *arguments)  # most then reject the inputs used here
     assert "is being written" not in said.err
     assert not lock.exists()
+    assert not holder.exists()
     assert not left.exists()

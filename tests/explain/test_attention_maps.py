@@ -183,7 +183,7 @@ def test_an_explicit_padding_mask_is_used(rng):
 
 
 def test_texts_come_with_tokens_words_and_sentences_and_a_text_alone_without_padding(rng):
-    tokenizer = WordPieceTokenizer(VOCABULARY, cased=False, fast=False)
+    tokenizer = WordPieceTokenizer(VOCABULARY, cased=False)
     model = small_model(token_num=len(VOCABULARY))
     maps = attention_maps(model, texts=["The cat.", "Unaffable"], pairs=["Sat.", "cat"], tokenizer=tokenizer, vectors=True)
     assert maps.probabilities.shape == (2, 2, 2, 12, 12)  # the model has a fixed length
@@ -225,7 +225,7 @@ def test_a_fully_masked_query_has_zero_attention(rng):
 
 
 def test_what_does_not_fit_is_one_sentence():
-    model, inputs, tokenizer = small_model(), [np.ones((1, 12), int)] * 2, WordPieceTokenizer(VOCABULARY, fast=False)
+    model, inputs, tokenizer = small_model(), [np.ones((1, 12), int)] * 2, WordPieceTokenizer(VOCABULARY)
     for arguments, message in (
         ({}, "either inputs, or texts and the tokenizer"),
         ({"texts": ["a"]}, "either inputs, or texts and the tokenizer"),

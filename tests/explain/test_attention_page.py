@@ -19,7 +19,7 @@ from keras_bert_rebuild.explain.page_arrays import PRECISIONS, heads_that_fit, p
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 from keras_bert_rebuild.explain.plot_attention import plot_attention
 from keras_bert_rebuild.explain.show_attention import AttentionPage, attention_page
-from keras_bert_rebuild.files.markup import as_script_data
+from keras_bert_rebuild.files.printable import as_script_data
 
 HOSTILE = (
     "</script>",
@@ -162,7 +162,7 @@ def test_pages_of_bert_base_and_large_have_all_heads_in_10_mb(rng, layers, heads
 
 def test_show_attention_writes_whole_files_and_frames_for_notebooks(rng, tmp_path):
     model = spread(small_model(token_num=len(WORDS)), rng)
-    tokenizer = WordPieceTokenizer(VOCABULARY, cased=False, fast=False)
+    tokenizer = WordPieceTokenizer(VOCABULARY, cased=False)
     path = tmp_path / "page.html"
     shown = show_attention(model, tokenizer, "the cat <script>", "sat .", path=path, name="tiny")
     assert path.read_text(encoding="utf-8") == shown.html
@@ -183,7 +183,7 @@ def test_show_attention_writes_whole_files_and_frames_for_notebooks(rng, tmp_pat
 
 @pytest.mark.slow
 def test_a_head_of_minilm_is_named_after_its_pattern():
-    tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)
+    tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER)
     found, _ = data_of(show_attention(from_pretrained(minilm.FOLDER), tokenizer, "The cat sat on the mat.", "It was tired.").html)
     patterns = found["patterns"]
     (source,) = found["sources"]

@@ -78,7 +78,7 @@ def test_a_trained_bert_has_a_head_for_the_previous_token():
         from_pretrained(minilm.FOLDER),
         texts=["The harbour was quiet before the boats went out."],
         pairs=["Nobody had slept."],
-        tokenizer=load_tokenizer(minilm.FOLDER, fast=False),
+        tokenizer=load_tokenizer(minilm.FOLDER),
         layers=[0],
     )
     found = attention_patterns(maps.probabilities[:, 0], maps.tokens[0], maps.sentences[0])

@@ -15,7 +15,7 @@ SIZES = {"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 1, "num_attent
 
 
 def tokenizer():
-    return WordPieceTokenizer(VOCABULARY, cased=False, fast=False)
+    return WordPieceTokenizer(VOCABULARY, cased=False)
 
 
 def values(model, path):

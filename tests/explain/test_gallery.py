@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
 def test_the_figures_of_the_gallery():
     text = PAGE.read_text(encoding="utf-8")
     first, second = re.search(r'keras-bert attention "(.*?)" \\\n  --pair "(.*?)"', text).groups()
-    tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)
+    tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER)
     model = from_pretrained(minilm.FOLDER)
     maps = attention_maps(model, texts=[first], pairs=[second], tokenizer=tokenizer, vectors=True).of_text(0)
     tokens = maps.tokens[0]
@@ -42,7 +42,7 @@ def test_the_figures_of_the_gallery():
 def test_the_figures_of_four_bits():
     text = PAGE.read_text(encoding="utf-8")
     first, second = re.search(r'keras-bert attention "(.*?)" \\\n  --pair "(.*?)"', text).groups()
-    tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)
+    tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER)
     whole, coarse = from_pretrained(minilm.FOLDER), from_pretrained(minilm.FOLDER)
     coarse.quantize("int4")
     both = [attention_maps(model, texts=[first], pairs=[second], tokenizer=tokenizer).of_text(0) for model in (whole, coarse)]

@@ -14,8 +14,8 @@ from keras_bert_rebuild.explain.page_panels import Panels, TokenScores
 from keras_bert_rebuild.explain.show_attention import show_training
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "The", "the", "cat", "un", "##able", "unable", "."]
-PIECES = WordPieceTokenizer([word for word in WORDS if word != "unable"], cased=False, fast=False)
-WHOLE = WordPieceTokenizer(WORDS, cased=False, fast=False)
+PIECES = WordPieceTokenizer([word for word in WORDS if word != "unable"], cased=False)
+WHOLE = WordPieceTokenizer(WORDS, cased=False)
 TEXT = "The unable cat."
 
 

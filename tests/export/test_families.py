@@ -21,7 +21,7 @@ def module(request):
 
 @pytest.fixture
 def tokenizer():
-    return WordPieceTokenizer(VOCABULARY, fast=False)
+    return WordPieceTokenizer(VOCABULARY)
 
 
 @pytest.fixture

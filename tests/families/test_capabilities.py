@@ -51,7 +51,7 @@ def config(module):
 
 @pytest.fixture
 def tokenizer():
-    return WordPieceTokenizer(VOCABULARY, fast=False)
+    return WordPieceTokenizer(VOCABULARY)
 
 
 @pytest.fixture

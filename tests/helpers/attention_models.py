@@ -21,4 +21,4 @@ def attention_model(kind, rng):
     model = build_model(CONFIGS[kind])
     for weight in model.weights:
         weight.assign(rng.normal(0, 0.4, weight.shape).astype("float32"))
-    return model, WordPieceTokenizer(WORDS, fast=False)
+    return model, WordPieceTokenizer(WORDS)

@@ -18,9 +18,9 @@ SMALL = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "i
 def stop_when_locked():
     write_holder = locked._write_holder
 
-    def stopping(descriptor):
+    def stopping(file):
         locked._write_holder = write_holder
-        write_holder(descriptor)
+        write_holder(file)
         os.kill(os.getpid(), signal.SIGSTOP)
 
     locked._write_holder = stopping

@@ -15,7 +15,7 @@ from hostile.samples import SAMPLES
 
 from keras_bert_rebuild.checkpoints import leveldb_table
 from keras_bert_rebuild.checkpoints.leveldb_table import make_field, write_table
-from keras_bert_rebuild.files.varint import varint
+from keras_bert_rebuild.files.reading import varint
 
 
 class Touch:

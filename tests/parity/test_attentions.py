@@ -47,6 +47,6 @@ def test_maps_of_a_trained_bert_agree():
         ["The harbour was quiet before the boats went out.", "Nobody"],
         ["He slept.", "had slept in the harbour that night."],
     )
-    encoding = load_tokenizer(minilm.FOLDER, fast=False).encode_batch(texts, pairs, pad_to="longest")
+    encoding = load_tokenizer(minilm.FOLDER).encode_batch(texts, pairs, pad_to="longest")
     theirs = transformers.AutoModel.from_pretrained(minilm.FOLDER).eval()
     assert compare(theirs, from_pretrained(minilm.FOLDER), encoding.ids.astype("int64"), encoding.segments.astype("int64")) == 6

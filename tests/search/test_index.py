@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.retrieval.corpora import Document
-from keras_bert_rebuild.search.arguments import check_judgements
 from keras_bert_rebuild.search.index import Index
+from keras_bert_rebuild.search.retrievers import check_judgements
 
 CORPUS = small_corpus(60)
 QUERIES = [words(np.random.default_rng(i)) for i in range(5)]

@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from keras_bert_rebuild import load_tokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
-from keras_bert_rebuild.text.rust_package import OneSentence
+from keras_bert_rebuild.text.tokenizer_json import OneSentence
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = ["der", "##s", "hund", "2", "0", "-", "ein-hund", "ein", "[MASK]x", "Ä"]

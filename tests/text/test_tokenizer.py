@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import Tokenizer
-from keras_bert_rebuild.text import longest_match
-from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.normalization import CJK_BLOCKS, split_words
-from keras_bert_rebuild.text.tokenizer import rematch
+from keras_bert_rebuild.text.tokenizer import rematch, split_pieces
 
 TEXTS = st.text(
     st.one_of(st.characters(codec="utf-8"), st.sampled_from("aB é\u0301ñ ,.!？推博\u00ad\u200b\x00\x07\t\n\u3000ß²")), max_size=30
@@ -66,7 +64,7 @@ def test_long_words_are_cut_like_short_ones(word, stems):
     vocabulary = stems | {f"##{stem}" for stem in stems}
     expected = split_pieces(word, vocabulary)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(longest_match, "LONG_WORD", 0)
+        patch.setattr("keras_bert_rebuild.text.tokenizer.LONG_WORD", 0)
         assert split_pieces(word, vocabulary) == expected
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import load_vocabulary
-from keras_bert_rebuild.text.longest_match import split_pieces
+from keras_bert_rebuild.text.tokenizer import split_pieces
 from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS, save_vocabulary, train_vocabulary
 
 TEXT = [

@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-import sys
 import unicodedata
 
 import numpy as np
@@ -48,7 +47,6 @@ VOCABULARIES = [
     pytest.param(SMALL, True, id="cased"),
     pytest.param(SMALL, False, id="small-uncased"),
 ]
-WAYS = [pytest.param(False, id="python"), pytest.param(True, id="tensorflow", marks=pytest.mark.tensorflow)]
 
 
 def rows(tokenizer, texts):
@@ -64,55 +62,46 @@ def decomposable_lines():
             yield " ".join(f"a{unicodedata.normalize(form, char)}b" for form in ("NFC", "NFD", "NFKC", "NFKD"))
 
 
-def check(path, cased, fast, lines):
-    tokenizer = WordPieceTokenizer(path, cased=cased, fast=fast)
+def check(path, cased, lines):
+    tokenizer = WordPieceTokenizer(path, cased=cased)
     expected = [google_oracle.ids(line, tokenizer.vocabulary, cased) for line in lines]
     assert rows(tokenizer, lines) == expected
     assert rows(tokenizer, lines) == expected  # now from the cache
 
 
-@pytest.mark.parametrize("fast", WAYS)
 @pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
-def test_hostile_strings_have_googles_ids(path, cased, fast):
-    check(path, cased, fast, HOSTILE * 3)
-    check(path, cased, fast, ["word " * 70 + line for line in HOSTILE])
+def test_hostile_strings_have_googles_ids(path, cased):
+    check(path, cased, HOSTILE * 3)
+    check(path, cased, ["word " * 70 + line for line in HOSTILE])
 
 
-@pytest.mark.parametrize("fast", WAYS)
-def test_normal_forms_of_every_decomposable_character_have_googles_ids(fast):
+def test_normal_forms_of_every_decomposable_character_have_googles_ids():
     lines = list(decomposable_lines())
     assert len(lines) > 16000
-    check(minilm.FOLDER / "vocab.txt", False, fast, lines[::4])
+    check(minilm.FOLDER / "vocab.txt", False, lines[::4])
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("fast", WAYS)
 @pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
-def test_every_assigned_character_has_googles_ids(path, cased, fast):
+def test_every_assigned_character_has_googles_ids(path, cased):
     assigned = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
     lines = [f"a{char}b {char}" for char in assigned]
-    check(path, cased, fast, [*lines, *decomposable_lines()])
+    check(path, cased, [*lines, *decomposable_lines()])
 
 
-FUZZED = {}
-NUMBERS = itertools.count()
+FUZZED = WordPieceTokenizer(SMALL, cased=False)
 ASSIGNED = st.characters(exclude_categories=["Cn", "Cs"])
 
 
-@pytest.mark.parametrize("fast", WAYS)
 @given(texts=st.lists(st.text(ASSIGNED, max_size=30), min_size=1, max_size=3))
 @settings(max_examples=150)
-def test_random_text_has_googles_ids(texts, fast):
-    tokenizer = FUZZED.setdefault(fast, WordPieceTokenizer(SMALL, cased=False, fast=fast))
-    # Only many new words at once are cut by tensorflow-text.
-    many = [*texts, *(f"x{next(NUMBERS)}" for _ in range(130) if fast)]
-    assert rows(tokenizer, many) == [google_oracle.ids(text, tokenizer.vocabulary, False) for text in many]
+def test_random_text_has_googles_ids(texts):
+    assert rows(FUZZED, texts) == [google_oracle.ids(text, FUZZED.vocabulary, False) for text in texts]
 
 
-@pytest.mark.parametrize("fast", WAYS)
 @pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
-def test_the_slice_of_every_token_normalised_is_the_token(path, cased, fast):
-    tokenizer = WordPieceTokenizer(path, cased=cased, fast=fast)
+def test_the_slice_of_every_token_normalised_is_the_token(path, cased):
+    tokenizer = WordPieceTokenizer(path, cased=cased)
     texts = [line for line in HOSTILE if "Σ" not in line]  # a sigma alone is not a final one
     texts = [*texts, "Héllo wörld, unaffable!", "  Ünaffáble\u200b…"] * 3
     encoding = tokenizer.encode_batch(texts, return_offsets=True, pad_to=None)
@@ -129,27 +118,26 @@ def test_the_slice_of_every_token_normalised_is_the_token(path, cased, fast):
                 assert found == token.removeprefix("##")
 
 
-@pytest.mark.tensorflow
-def test_both_ways_have_the_same_offsets():
-    texts = [*HOSTILE, *list(decomposable_lines())[::50]]
-    one, other = (WordPieceTokenizer(SMALL, cased=False, fast=fast) for fast in (False, True))
+def test_offsets_do_not_depend_on_other_texts_or_the_cache():
+    texts = [*HOSTILE, *list(decomposable_lines())[::400]]
+    encode = lambda given: WordPieceTokenizer(SMALL, cased=False).encode_batch(given, return_offsets=True)  # noqa: E731
+    alone = {text: encode([text]) for text in texts}
     # With half of a surrogate pair, without, and from the cache.
     for batch in (texts, [text for text in texts if "\ud800" not in text], texts * 2):
-        expected, found = (t.encode_batch(batch, return_offsets=True, pad_to="longest") for t in (one, other))
-        for name in ("ids", "mask", "offsets", "word_ids"):
-            np.testing.assert_array_equal(getattr(expected, name), getattr(found, name))
+        found = encode(batch)
+        for i, text in enumerate(batch):
+            for name in ("ids", "mask", "offsets", "word_ids"):
+                np.testing.assert_array_equal(getattr(alone[text], name)[0], getattr(found, name)[i])
 
 
-@pytest.mark.parametrize("fast", WAYS)
-def test_the_ids_of_a_word_do_not_depend_on_other_new_words(monkeypatch, fast):
-    from keras_bert_rebuild.text import given_texts, piece_table
+def test_the_ids_of_a_word_do_not_depend_on_other_new_words(monkeypatch):
+    from keras_bert_rebuild.text import segmented
 
     lines = [line for line in [*HOSTILE, *list(decomposable_lines())[::200]] if "\ud800" not in line]
     expected = [google_oracle.ids(line, {token: i for i, token in enumerate(SMALL)}, False) for line in lines]
-    monkeypatch.setattr(piece_table, "MANY", 1)
     for size in (1, 50, 1 << 16):
-        monkeypatch.setattr(given_texts, "SLICE", size)
-        tokenizer = WordPieceTokenizer(SMALL, cased=False, fast=fast)
+        monkeypatch.setattr(segmented, "SLICE", size)
+        tokenizer = WordPieceTokenizer(SMALL, cased=False)
         assert rows(tokenizer, lines) == expected
         assert rows(tokenizer, lines[::-1]) == expected[::-1]
 
@@ -173,9 +161,8 @@ def test_an_interruption_leaves_no_words_without_tokens(monkeypatch):
     assert tokenizer.tokenize("aba abab") == ["ab", "##a", "ab", "##a", "##b"]
 
 
-@pytest.mark.parametrize("fast", WAYS)
-def test_a_token_that_no_text_can_contain_is_not_a_word(fast):
-    tokenizer = WordPieceTokenizer([*SMALL, "ab\0", "\0", "x" * 201, "a b", "zz\0"], fast=fast)
+def test_a_token_that_no_text_can_contain_is_not_a_word():
+    tokenizer = WordPieceTokenizer([*SMALL, "ab\0", "\0", "x" * 201, "a b", "zz\0"])
     assert tokenizer.tokenize("ab a b zz") == ["ab", "a", "b", "[UNK]"]
     assert tokenizer.tokenize("x" * 201) == ["[UNK]"]
 
@@ -222,22 +209,21 @@ def _vocabulary_of_forms():
 @pytest.mark.parametrize("told", SETTINGS, ids=str)
 def test_every_setting_follows_googles_algorithm(told):
     vocabulary = _vocabulary_of_forms()
-    tokenizer = WordPieceTokenizer(vocabulary, fast=False, **told)
+    tokenizer = WordPieceTokenizer(vocabulary, **told)
     assert rows(tokenizer, FORMS) == [google_oracle.ids(line, vocabulary, **told) for line in FORMS]
     assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("told", SETTINGS, ids=str)
-def test_the_graph_and_tensorflow_text_have_every_setting(told):
+def test_the_graph_has_every_setting(told):
     import tensorflow as tf
 
     from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece
 
     vocabulary = _vocabulary_of_forms()
-    tokenizer = WordPieceTokenizer(vocabulary, fast=True, **told)
+    tokenizer = WordPieceTokenizer(vocabulary, **told)
     expected = [google_oracle.ids(line, vocabulary, **told) for line in FORMS]
-    assert rows(tokenizer, FORMS * 40) == expected * 40
     graph = tf.function(TensorFlowWordPiece(list(vocabulary), "[UNK]", tokenizer.settings))
     assert graph(tf.constant(FORMS)).to_list() == expected
 
@@ -391,15 +377,6 @@ def test_wrong_input_is_refused_in_a_sentence(call, message):
         call(WordPieceTokenizer(SMALL))
 
 
-def test_without_tensorflow_text_the_python_way_is_taken(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    texts = [f"hello {n}" for n in range(200)]
-    expected = rows(WordPieceTokenizer(SMALL, fast=False), texts)
-    assert rows(WordPieceTokenizer(SMALL), texts) == expected
-    with pytest.raises(ValueError, match="fast=True needs tensorflow-text"):
-        rows(WordPieceTokenizer(SMALL, fast=True), texts)
-
-
 def test_empty_texts_give_empty_rows():
     assert WordPieceTokenizer(SMALL).encode_batch([], pad_to="longest").ids.shape == (0, 0)
     assert WordPieceTokenizer(SMALL).encode_batch(["", "\0"], pad_to="longest").ids.tolist() == [[2, 3], [2, 3]]
@@ -409,7 +386,7 @@ def test_memory_is_bounded(monkeypatch):
     from keras_bert_rebuild.text import piece_table
 
     monkeypatch.setattr(piece_table, "MAX_TOKENS", 50)
-    tokenizer = WordPieceTokenizer(SMALL, cased=False, fast=False)
+    tokenizer = WordPieceTokenizer(SMALL, cased=False)
     for n in range(30):
         text = f"hello a{n} {'ab' * n}"
         assert rows(tokenizer, [text]) == [google_oracle.ids(text, tokenizer.vocabulary, False)]

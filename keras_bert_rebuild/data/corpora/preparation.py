@@ -18,9 +18,8 @@ from keras_bert_rebuild.data.corpora.store_files import (
     write_json,
 )
 from keras_bert_rebuild.files.durable import write_file
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.locked import locked
-from keras_bert_rebuild.files.regular import read_text
+from keras_bert_rebuild.files.reading import parse_json, read_text
 
 # The folder, inside a store, with the intermediate files of deduplication; removed when the store is finished.
 STAGING = ".deduplicating"

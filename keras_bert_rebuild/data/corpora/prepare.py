@@ -29,7 +29,6 @@ from keras_bert_rebuild.text.vocabulary import (
     is_cased,
     load_vocabulary,
 )
-from keras_bert_rebuild.text.wordpiece_files import settings_beside
 
 # Bytes tokenised at a time: enough to be fast, small compared with a block.
 _SLICE = 300_000
@@ -90,7 +89,7 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
     def write(task):
         number, text, continues = task
         # A tokenizer caches words: one tokenizer per block, so that memory does not grow with the corpus.
-        tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False, **(cleaning or {}))
+        tokenizer = WordPieceTokenizer(vocabulary, cased=cased, **(cleaning or {}))
 
         def encode_flat(texts):
             ids, lengths = tokenizer.encode_flat(texts)
@@ -176,6 +175,8 @@ def prepare(
     reader = CorpusReader(corpus, document_per_file, block_bytes)
     _check_paths(corpus, vocabulary, output)
     content, tokens = _read_vocabulary(vocabulary)
+    from keras_bert_rebuild.text.wordpiece_tokenizer import settings_beside
+
     cleaning = settings_beside(vocabulary)
     found_cased = cleaning.pop("cased", None)
     usual = {"strip_accents": None, "tokenize_chinese_chars": True}

@@ -20,8 +20,7 @@ import warnings
 import numpy as np
 
 from keras_bert_rebuild.files.durable import write_file, written_file
-from keras_bert_rebuild.files.json_text import parse_json
-from keras_bert_rebuild.files.regular import read_text
+from keras_bert_rebuild.files.reading import parse_json, read_text
 
 FORMAT = "keras_bert_rebuild tokens"
 # Version 1 is also read: in it every shard starts a document, even where it continues one of the previous shard.

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.corpora.store_files import read_indexes, sha256_of, shard_file
-from keras_bert_rebuild.files.npy import mapped_array
-from keras_bert_rebuild.files.regular import read_text
+from keras_bert_rebuild.files.reading import mapped_array, read_text
 
 
 def span_indexes(starts, positions):

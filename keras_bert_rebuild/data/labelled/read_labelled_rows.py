@@ -5,7 +5,7 @@ import re
 
 from keras_bert_rebuild.data.labelled.tables import column_names, decoded_rows, read_cells
 from keras_bert_rebuild.data.text_files import location, read_lines
-from keras_bert_rebuild.files.json_text import check_depth
+from keras_bert_rebuild.files.reading import check_depth
 
 # Several columns of a table that form one part of an example, a list.
 _COLUMNS_OF_LISTS = {

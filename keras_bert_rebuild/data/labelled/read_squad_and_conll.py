@@ -7,8 +7,8 @@ import string
 from keras_bert_rebuild.data.labelled.example_kinds import checked_answers
 from keras_bert_rebuild.data.labelled.labelled_examples import Question, TaggedWords
 from keras_bert_rebuild.data.text_files import location, read_lines, read_text
-from keras_bert_rebuild.files.json_text import check_depth
 from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.reading import check_depth
 
 
 def read_squad(path, labelled=True):

@@ -11,8 +11,8 @@ import json
 import re
 
 from keras_bert_rebuild.data.text_files import location, read_lines, read_text
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.reading import parse_json
 
 JSON = ":json"
 # What a cell cannot hold: in a .tsv file tabs and line ends, in both lone surrogates, which UTF-8 does not have.

@@ -8,7 +8,7 @@ Reference: `tensorflow/core/example/example.proto` and `feature.proto`; https://
 
 import numpy as np
 
-from keras_bert_rebuild.files.varint import read_varint, varint
+from keras_bert_rebuild.files.reading import read_varint, varint
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3

@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping
 
 from keras_bert_rebuild.data.text_files import location, read_lines
-from keras_bert_rebuild.files.checked_values import is_of_type
 from keras_bert_rebuild.files.durable import write_text
+from keras_bert_rebuild.files.limits import is_of_type
 
 # The header of BEIR's judgements.
 BEIR = ("query-id", "corpus-id", "score")

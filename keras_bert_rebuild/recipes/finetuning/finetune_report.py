@@ -5,8 +5,7 @@ import math
 
 from keras_bert_rebuild.explain.drawing import STYLE, TITLE
 from keras_bert_rebuild.files.durable import write_text
-from keras_bert_rebuild.files.markup import Element, svg_picture
-from keras_bert_rebuild.files.printable import in_markdown, printable
+from keras_bert_rebuild.files.printable import Element, in_markdown, printable, svg_picture
 
 # The files of the report.
 REPORTS = ("report.json", "report.md", "confusion.svg")

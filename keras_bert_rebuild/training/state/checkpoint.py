@@ -13,9 +13,8 @@ import numpy as np
 
 from keras_bert_rebuild.checkpoints.safetensors_files import DTYPES, SafetensorsFiles
 from keras_bert_rebuild.files.durable import write_file
-from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.regular import check_regular, read_text
+from keras_bert_rebuild.files.reading import check_regular, parse_json, read_text
 from keras_bert_rebuild.version import __version__
 
 ARRAYS, FACTS = "state.safetensors", "facts.json"

@@ -26,7 +26,7 @@ def test_batches_of_a_store_are_those_of_the_same_text_in_memory(tmp_path, rng, 
     save_vocabulary(VOCABULARY, tmp_path / "vocab.txt")
     prepare(tmp_path / "corpus.txt", tmp_path / "vocab.txt", tmp_path / "tokens", workers=1, block_bytes=block_bytes)
     store = TokenStore(tmp_path / "tokens")
-    tokenizer = WordPieceTokenizer(VOCABULARY, fast=False)
+    tokenizer = WordPieceTokenizer(VOCABULARY)
     corpus = encode_documents(
         read_documents(tmp_path / "corpus.txt"), lambda passage: tokenizer.encode_flat([passage])[0], VOCABULARY
     )

@@ -22,7 +22,7 @@ ARRAYS = {
 
 def names_in(folder):
     """The files of a folder except the lock, which exists while a process saves."""
-    return [name for name in os.listdir(folder) if name != ".lock"]
+    return [name for name in os.listdir(folder) if not name.startswith(".lock")]
 
 
 def arrays_of(checkpoint):
