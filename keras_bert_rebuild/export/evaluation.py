@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from keras_bert_rebuild.data.retrieval.corpora import read_corpus, read_queries
-from keras_bert_rebuild.data.retrieval.judgements import read_judgements
+from keras_bert_rebuild.data.retrieval import read_corpus, read_judgements, read_queries
 
 # Number of texts per query that a reranker scores: the judged ones, filled up from the corpus.
 CANDIDATES = 50

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.batches import bucket_lengths
 from keras_bert_rebuild.data.buckets import Buckets
-from keras_bert_rebuild.data.retrieval.max_sim import max_sim
+from keras_bert_rebuild.data.max_sim import max_sim
 from keras_bert_rebuild.export.calibration import calibration_texts
 from keras_bert_rebuild.export.evaluation import Evaluation
 from keras_bert_rebuild.export.exported_retriever import ExportedRetriever

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.batches import model_inputs
-from keras_bert_rebuild.data.labelled.candidate_batches import CandidateBatches, Candidates
+from keras_bert_rebuild.data.labelled.group_batches import CandidateBatches, Candidates
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.pretrained.search_files import reranker_files

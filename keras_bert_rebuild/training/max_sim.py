@@ -1,6 +1,6 @@
 """MaxSim as a similarity for training: the sum over query tokens of their best match among the tokens of a text.
 
-`data/retrieval/max_sim.py` computes it for a search, over stored vectors in blocks.
+`data/max_sim.py` computes it for a search, over stored vectors in blocks.
 """
 
 from typing import Any

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.small_search import random_of
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.search.index import Index
 
 COUNT = 3000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_rebuild.data.retrieval.max_sim import max_sim
+from keras_bert_rebuild.data.max_sim import max_sim
 from keras_bert_rebuild.training.grouped_loss import GroupedLoss
 from keras_bert_rebuild.training.retrieval_losses import InBatchNegativesLoss, MarginLoss
 from keras_bert_rebuild.training.similarities import similarity_of
