@@ -66,3 +66,8 @@ def json_object(path):
     if not isinstance(values, dict):
         raise ValueError(f"{printable(path)} must be a JSON object; got {type(values).__name__}.")
     return values
+
+
+def json_bytes(values):
+    """Plain values as the content of a JSON file."""
+    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()

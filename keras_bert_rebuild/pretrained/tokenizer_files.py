@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.json_text import json_bytes, parse_json
 from keras_bert_rebuild.files.kinds import TOKENIZER_NAMES
 from keras_bert_rebuild.text.added_tokens import added_tokens_decoder
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
@@ -86,7 +86,7 @@ def vocabulary_files(vocabulary, max_length):
         settings["model_input_names"] = ["input_ids", "attention_mask"]
     if vocabulary.truncation_side != "right":
         settings["truncation_side"] = vocabulary.truncation_side
-    return {**files, "tokenizer_config.json": _json(settings)}
+    return {**files, "tokenizer_config.json": json_bytes(settings)}
 
 
 def _files_of_vocabulary(vocabulary, max_length):
@@ -105,7 +105,7 @@ def _files_of_vocabulary(vocabulary, max_length):
         "cls_token": "[CLS]",
         "mask_token": "[MASK]",
     }
-    return {"vocab.txt": _lines(tokens), "tokenizer_config.json": _json(settings)}
+    return {"vocab.txt": _lines(tokens), "tokenizer_config.json": json_bytes(settings)}
 
 
 def _tokens(vocabulary):
@@ -194,7 +194,3 @@ def tokenizer_of_files(files, config=None, where=""):
 
 def _lines(tokens):
     return "".join(f"{token}\n" for token in tokens).encode()
-
-
-def _json(settings):
-    return (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()

@@ -18,7 +18,7 @@ from keras_bert_rebuild.data.max_sim import max_sim
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.pretrained.search_files import late_interaction_files
+from keras_bert_rebuild.pretrained.sentence_files import late_interaction_files
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 from keras_bert_rebuild.tasks.given_examples import example_list

@@ -14,7 +14,7 @@ from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.labelled.group_batches import CandidateBatches, Candidates
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
-from keras_bert_rebuild.pretrained.search_files import reranker_files
+from keras_bert_rebuild.pretrained.sentence_files import reranker_files
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
 from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.pair_rows import PairRows
