@@ -16,7 +16,7 @@ ROOMS = {
     "checkpoints": (9, 924),
     "cli": (49, 3821),
     "data": (39, 4018),
-    "datasets": (3, 214),
+    "datasets": (2, 103),
     "explain": (32, 2536),
     "export": (17, 1210),
     "families": (17, 1533),
