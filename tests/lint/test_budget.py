@@ -15,7 +15,7 @@ ROOMS = {
     "anatomy": (7, 699),
     "checkpoints": (9, 924),
     "cli": (49, 3821),
-    "data": (39, 4018),
+    "data": (39, 3992),
     "datasets": (2, 103),
     "explain": (32, 2536),
     "export": (17, 1210),

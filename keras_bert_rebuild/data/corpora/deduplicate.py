@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_rebuild.data.corpora.min_hash import band_shape, continuations, shingles, similarity_of, sums_of_products
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.sketches import Sketches, SketchesOfSeveral, make_sketcher, shard_arrays
-from keras_bert_rebuild.data.corpora.store_files import record_file, write_json, write_shard
+from keras_bert_rebuild.data.corpora.store_files import write_shard
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
 from keras_bert_rebuild.text.vocabulary import TOKEN_UNK
@@ -209,16 +209,7 @@ def make_shard_filter(tokens, output, unknown):
             "passages": starts,
             "documents": np.unique(np.append(starts[:-1][begins[stays]], starts[-1])),
         }
-        record = {
-            "number": number,
-            "tokens": len(arrays["ids"]),
-            "passages": len(starts) - 1,
-            "documents": len(arrays["documents"]) - 1,
-            "unknown": int((arrays["ids"] == unknown).sum()),
-            "files": write_shard(output, number, arrays),
-        }
-        write_json(output / record_file(number), record)
-        return record
+        return write_shard(output, number, arrays, unknown)
 
     return write
 

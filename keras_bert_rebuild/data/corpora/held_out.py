@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_rebuild.data.corpora.min_hash import passage_hashes
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader, WordCounts
-from keras_bert_rebuild.data.corpora.token_store import span_indexes
+from keras_bert_rebuild.data.corpora.token_store import checked_positions, span_indexes
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.text.normalization import split_words
 
@@ -30,16 +31,11 @@ def repeated_passages(corpus, other):
 
     Returns:
         An int64 array, ascending.
-
-    Reference: Carter and Wegman, 1979, "Universal classes of hash functions": sums of ids times random numbers.
     """
-    starts = [np.asarray(each.passage_starts) for each in (corpus, other)]
-    longest = max(int(np.diff(each).max(initial=0)) for each in starts)
-    weights = keys(0, 0, np.arange(longest))
-    hashes = np.concatenate([np.zeros(0, "uint64"), *_hashes(corpus, starts[0], weights)])
+    hashes = np.concatenate([np.zeros(0, "uint64"), *_hashes(corpus)])
     known, of_passage = np.unique(hashes, return_inverse=True)
     seen = np.zeros(len(known), bool)
-    for found in _hashes(other, starts[1], weights):
+    for found in _hashes(other):
         indexes = np.searchsorted(known, found)
         inside = indexes < len(known)
         indexes, found = indexes[inside], found[inside]
@@ -47,18 +43,13 @@ def repeated_passages(corpus, other):
     return np.flatnonzero(seen[of_passage])
 
 
-def _hashes(corpus, starts, weights):
+def _hashes(corpus):
     """Yield the hashes of the passages in order, a chunk at a time: uint64."""
+    starts = np.asarray(corpus.passage_starts)
     first, last = 0, len(starts) - 1
     while first < last:
         stop = max(int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1, first + 1)
-        begins = starts[first : stop + 1] - starts[first]
-        positions = np.arange(begins[-1])
-        ids = corpus.ids_at(positions + starts[first]).astype("uint64")
-        offsets = positions - np.repeat(begins[:-1], np.diff(begins))
-        # One is added to each id; otherwise ids of 0 at the end of a passage would not change its hash.
-        sums = np.cumsum((ids + np.uint64(1)) * weights[offsets], dtype="uint64")
-        yield np.diff(np.concatenate([np.zeros(1, "uint64"), sums])[begins])
+        yield passage_hashes(corpus.ids_at(np.arange(starts[first], starts[stop])), starts[first : stop + 1] - starts[first])
         first = stop
 
 
@@ -98,9 +89,7 @@ class SomeDocuments:
 
     def ids_at(self, positions):
         """Token ids at positions in these documents, int32, in the shape of `positions`."""
-        positions = np.asarray(positions)
-        if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
-            raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
+        positions = checked_positions(positions, self.num_tokens)
         documents = span_indexes(self.document_starts, positions)
         return self._corpus.ids_at(positions + (self._origins - self.document_starts[:-1])[documents])
 

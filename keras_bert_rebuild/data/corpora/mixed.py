@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.corpora.documents import corpus_digest
-from keras_bert_rebuild.data.corpora.token_store import TokenStore, span_indexes
+from keras_bert_rebuild.data.corpora.token_store import TokenStore, checked_positions, span_indexes
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.files.limits import is_number
 
@@ -60,9 +60,7 @@ class MixedCorpus:
 
     def ids_at(self, positions: npt.ArrayLike) -> npt.NDArray[np.int32]:
         """The ids at positions, int32, in the shape of `positions`."""
-        positions = np.asarray(positions)
-        if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
-            raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
+        positions = checked_positions(positions, self.num_tokens)
         result = np.empty(positions.shape, "int32")
         of_part = np.broadcast_to(span_indexes(self.starts, positions), positions.shape)
         for number, part in enumerate(self.parts):
