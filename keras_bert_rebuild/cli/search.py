@@ -113,8 +113,7 @@ def _search_file(args):
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import progress_bar
-    from keras_bert_rebuild.data.retrieval.corpora import read_queries
-    from keras_bert_rebuild.data.retrieval.judgements import is_beir, read_judgements, write_run
+    from keras_bert_rebuild.data.retrieval import is_beir, read_judgements, read_queries, write_run
     from keras_bert_rebuild.search.index import Index
     from keras_bert_rebuild.search.retrievers import check_judgements
 

@@ -39,8 +39,12 @@ def corpus_files(path):
 
 
 @contextlib.contextmanager
-def opened(path):
-    """Open a file of a corpus, decompressed according to its suffix.
+def opened(path, wanted="the corpus must have intact files"):
+    """Open a file, decompressed according to its suffix.
+
+    Args:
+        path: a `Path`.
+        wanted: the beginning of the error for a damaged file.
 
     Yields:
         `(stream, position)`: a buffered stream of the decompressed bytes, and a function that returns how many bytes of the file
@@ -59,7 +63,7 @@ def opened(path):
             with io.BufferedReader(BoundedUnpacking(decompress(file), path), _BUFFER) as stream:
                 yield stream, file.tell
         except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
-            raise ValueError(f"the corpus must have intact files; {path} is damaged: {str(error).rstrip('.')}.") from None
+            raise ValueError(f"{wanted}; {path} is damaged: {str(error).rstrip('.')}.") from None
 
 
 def lines_of(stream, line_bytes):
@@ -120,17 +124,8 @@ def read_text(path):
     path = Path(path)
     if not path.exists() or path.is_dir():
         raise ValueError(f"expected a file of examples; {path} {'is a folder' if path.is_dir() else 'does not exist'}.")
-    check_regular(path)
-    try:
-        with contextlib.ExitStack() as opened:
-            if path.suffix.lower() in COMPRESSED:
-                unpacked = opened.enter_context(COMPRESSED[path.suffix.lower()](path, "rb"))
-                file = opened.enter_context(BoundedUnpacking(unpacked, path))
-            else:
-                file = opened.enter_context(path.open("rb"))
-            content = file.read()
-    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
-        raise ValueError(f"expected an intact compressed file; {path} is damaged: {str(error).rstrip('.')}.") from None
+    with opened(path, "expected an intact compressed file") as (stream, _):
+        content = stream.read()
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

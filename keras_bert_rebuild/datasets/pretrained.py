@@ -1,86 +1,23 @@
-"""Released checkpoints by name, downloaded on request, with a progress bar."""
+"""Released checkpoints by name, downloaded and unpacked on request by Keras, with its progress bar."""
 
 import hashlib
 import http.client
 import os
+import struct
+import tarfile
 import tempfile
 import urllib.error
-import urllib.request
+import zipfile
+import zlib
 from collections import namedtuple
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+import keras
 
-from keras_bert_rebuild.datasets.unpack import unpack
-
-# Seconds without data after which a connection is considered lost.
-TIMEOUT = 30
-
-_BLOCK = 1 << 16  # bytes
-
-
-def download(url, path, sha256=None):
-    """Download a file.
-
-    Args:
-        url: an http, https or file URL.
-        path: where to write it. After an error, part of it may be there; the caller removes the folder.
-        sha256: the expected hash of the file, in hexadecimal; None skips the check.
-
-    Raises:
-        ValueError: `url` is not such a URL, or the file has another hash.
-        ConnectionError: the download fails or is incomplete.
-        OSError: `path` cannot be written.
-    """
-    if urlparse(url).scheme not in ("http", "https", "file"):
-        raise ValueError(f"expected a URL that starts with https://, http:// or file://; got {url!r}.")
-    digest = hashlib.sha256()
-    # On stderr, since stdout belongs to the program.
-    with _open(url) as response, Path(path).open("wb") as file, _bar(Console(stderr=True)) as bar:
-        length = response.headers.get("Content-Length", "")
-        total = int(length) if length.isdecimal() else None
-        task = bar.add_task(urlparse(url).path.rsplit("/", 1)[-1], total=total)
-        received = 0
-        while block := _read(response, url):
-            file.write(block)
-            digest.update(block)
-            received += len(block)
-            bar.update(task, completed=received)
-    # http.client does not report a download that ends early.
-    if total is not None and received != total:
-        raise ConnectionError(f"cannot fetch {url} (the connection ended after {received:,} of {total:,} bytes)")
-    if sha256 is not None and digest.hexdigest() != sha256.lower():
-        raise ValueError(f"{url} is not the expected file: its sha256 is {digest.hexdigest()}, not {sha256.lower()}.")
-
-
-def _bar(console):
-    columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-    return Progress(TextColumn("{task.description}", markup=False), *columns, console=console)
-
-
-def _open(url):
-    try:
-        return urllib.request.urlopen(url, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise ConnectionError(f"cannot fetch {url} (HTTP {error.code} {error.reason})") from None
-    except (OSError, http.client.HTTPException, UnicodeError) as error:
-        raise _not_fetched(url, error) from None
-
-
-def _read(response, url):
-    try:
-        return response.read1(_BLOCK)  # what has arrived so far, so that the bar moves on a slow connection
-    except (OSError, http.client.HTTPException) as error:
-        raise _not_fetched(url, error) from None
-
-
-def _not_fetched(url, error):
-    reason = " ".join(str(getattr(error, "reason", error)).split())
-    return ConnectionError(f"cannot fetch {url} ({reason or type(error).__name__})")
-
+# What Keras, zipfile and tarfile raise for damage, encryption and another hash.
+_DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error, NotImplementedError)
+_DAMAGE += (EOFError, ValueError, OverflowError, RuntimeError, IndexError)
 
 PretrainedInfo = namedtuple("PretrainedInfo", ["url", "extract_name", "target_name", "sha256"], defaults=[None])
 
@@ -119,7 +56,7 @@ def get_pretrained(info: str | PretrainedInfo) -> str:
         nothing is downloaded.
 
     Raises:
-        ValueError: the archive has no such folder or another sha256, is damaged or unsafe to unpack, or the path of the folder is
+        ValueError: the archive has no such folder or another sha256, or is damaged or not an archive; or the path of the folder is
             a file.
         OSError: the download fails, or the cache cannot be written.
     """
@@ -154,15 +91,45 @@ def _fetch(info, name, target):
     target.parent.mkdir(parents=True, exist_ok=True)
     # Next to its target, since a rename across file systems is a copy.
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True) as partial:
-        archive, unpacked = Path(partial, "archive"), Path(partial, "unpacked")
-        download(info.url, archive, info.sha256)
-        unpack(archive, unpacked, info.url)
-        source = _folder_in(unpacked, name, info)
+        source = _folder_in(_unpacked(info, Path(partial)), name, info)
         try:
             source.rename(target)
         except OSError:
             if not target.is_dir():  # otherwise another process was faster
                 raise
+
+
+def _unpacked(info, folder):
+    """The folder, in an empty one, that the archive was unpacked to; Keras leaves out members that would be written elsewhere."""
+    url, sha256 = info.url, info.sha256 and info.sha256.lower()
+    if urlparse(url).scheme not in ("http", "https", "file"):
+        raise ValueError(f"expected a URL that starts with https://, http:// or file://; got {url!r}.")
+    check = {"file_hash": sha256, "hash_algorithm": "sha256"}
+    reason = "neither .zip nor .tar.gz"
+    try:
+        unpacked = Path(keras.utils.get_file("unpacked", url, cache_dir=folder, cache_subdir="", extract=True, **check))
+        if unpacked.is_dir():
+            return unpacked
+    except _DAMAGE as error:
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        for archive in (path for path in folder.iterdir() if path.is_file()):
+            with archive.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if sha256 not in (None, found):
+                raise ValueError(f"{url} is not the expected file: its sha256 is {found}, not {sha256}.") from None
+    except (ConnectionError, TimeoutError, http.client.HTTPException) as error:
+        raise _not_fetched(url, error) from None
+    except Exception as error:  # of this very class, for an address that cannot be opened
+        if not isinstance(error.__context__, urllib.error.URLError):
+            raise
+        raise _not_fetched(url, error.__context__) from None
+    raise ValueError(f"{url} is damaged or not a supported archive ({reason}).")
+
+
+def _not_fetched(url, error):
+    status = f"HTTP {error.code} " if isinstance(error, urllib.error.HTTPError) else ""
+    reason = " ".join(str(getattr(error, "reason", error)).split())
+    return ConnectionError(f"cannot fetch {url} ({status}{reason or type(error).__name__})")
 
 
 def _folder_in(unpacked, name, info):

@@ -10,9 +10,8 @@ import numpy as np
 
 from keras_bert_rebuild.data.batches import bucket_lengths
 from keras_bert_rebuild.data.buckets import Buckets
-from keras_bert_rebuild.data.retrieval.corpora import read_corpus, read_queries
-from keras_bert_rebuild.data.retrieval.judgements import read_judgements
-from keras_bert_rebuild.data.retrieval.max_sim import max_sim
+from keras_bert_rebuild.data.max_sim import max_sim
+from keras_bert_rebuild.data.retrieval import read_corpus, read_judgements, read_queries
 from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
 from keras_bert_rebuild.export.openvino import OpenVINORunner, calibration_texts
 from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS

@@ -3,10 +3,10 @@
 Reference: Lan et al., 2020 (https://arxiv.org/abs/1909.11942); names as in Hugging Face's files.
 """
 
-from keras_bert_rebuild.checkpoints.modules import tied, under
+from keras_bert_rebuild.checkpoints.table import tied, under
 from keras_bert_rebuild.families import bert
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
+from keras_bert_rebuild.families.skeleton import PYTORCH, SPELLINGS, shared_heads
 
 MODEL_TYPES = {"albert": "Albert"}
 

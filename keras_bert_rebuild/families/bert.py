@@ -3,10 +3,9 @@
 Reference: Devlin et al., 2019 (https://arxiv.org/abs/1810.04805); names as in google-research/bert and in Hugging Face's files.
 """
 
-from keras_bert_rebuild.checkpoints.modules import Naming, tied, under
-from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.checkpoints.table import NameTable, Naming, tied, under
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
+from keras_bert_rebuild.families.skeleton import PYTORCH, SPELLINGS, shared_heads
 
 # Hugging Face's name of the family, and the prefix of its class names.
 MODEL_TYPES = {"bert": "Bert"}

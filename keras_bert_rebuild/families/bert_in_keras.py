@@ -1,7 +1,6 @@
 """Names of BERT's weights in Keras files: keras_bert's .h5 files and the checkpoints of TensorFlow's Model Garden."""
 
-from keras_bert_rebuild.checkpoints.modules import Naming, dense, tied, under
-from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.checkpoints.table import NameTable, Naming, dense, tied, under
 from keras_bert_rebuild.families import skeleton as ours
 
 ENDINGS = {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": "/embeddings"}

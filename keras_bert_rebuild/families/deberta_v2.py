@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_bert_rebuild.anatomy.encoder import Attention, Convolution, Encoder, Norm, Positions, bert_encoder
-from keras_bert_rebuild.checkpoints.modules import dense, embedding, norm, tied, under
+from keras_bert_rebuild.checkpoints.table import dense, embedding, norm, tied, under
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import bert
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
+from keras_bert_rebuild.families.skeleton import PYTORCH, SPELLINGS, shared_heads
 from keras_bert_rebuild.layers.disentangled_self_attention import TERMS, check_distances
 
 MODEL_TYPES = {"deberta-v2": "DebertaV2"}

@@ -3,10 +3,10 @@
 Reference: Sanh et al., 2019 (https://arxiv.org/abs/1910.01108); names as in Hugging Face's files.
 """
 
-from keras_bert_rebuild.checkpoints.modules import tied, under
+from keras_bert_rebuild.checkpoints.table import tied, under
 from keras_bert_rebuild.families import bert
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
+from keras_bert_rebuild.families.skeleton import PYTORCH, SPELLINGS, shared_heads
 
 MODEL_TYPES = {"distilbert": "DistilBert"}
 

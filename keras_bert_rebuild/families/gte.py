@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_bert_rebuild.anatomy.encoder import Encoder
-from keras_bert_rebuild.checkpoints.modules import fused, norm, tied, under
+from keras_bert_rebuild.checkpoints.table import fused, norm, tied, under
 from keras_bert_rebuild.families import bert, rotary_bert
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH, shared_heads
+from keras_bert_rebuild.families.skeleton import PYTORCH, shared_heads
 
 MODEL_TYPES = {"gte": "Gte", "new": "New"}
 

@@ -7,10 +7,10 @@ that of transformers 4, `global_attn_every_n_layers` and two thetas, and that of
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert_rebuild.checkpoints.modules import Module, dense, norm, optional, tied, under
+from keras_bert_rebuild.checkpoints.table import Module, dense, norm, optional, tied, under
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH
 from keras_bert_rebuild.families.modernbert_config import GLOBAL, LAYER_TYPES, LOCAL, ModernBertConfig
+from keras_bert_rebuild.families.skeleton import PYTORCH
 from keras_bert_rebuild.files.limits import limit
 
 MODEL_TYPES = {"modernbert": "ModernBert"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, Norm, Positions, bert_encoder
 from keras_bert_rebuild.anatomy.heads import heads_through_transform
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families.rotary_fields import check_rotary
+from keras_bert_rebuild.families.rotary_bert import check_rotary
 from keras_bert_rebuild.files.limits import is_number, limit
 
 # Whether a layer has full attention or attention within a window.

@@ -4,10 +4,10 @@ Reference: Liu et al., 2019 (https://arxiv.org/abs/1907.11692); Conneau et al., 
 Hugging Face's files.
 """
 
-from keras_bert_rebuild.checkpoints.modules import tied, under
+from keras_bert_rebuild.checkpoints.table import tied, under
 from keras_bert_rebuild.families import bert
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
+from keras_bert_rebuild.families.skeleton import PYTORCH, SPELLINGS, shared_heads
 
 MODEL_TYPES = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}
 

@@ -1,6 +1,9 @@
-"""Modules of our graph that formats name: every name table has a selection of them."""
+"""Modules of our graph that formats name, and their names in Hugging Face files that all families share.
 
-from keras_bert_rebuild.checkpoints.modules import Module, dense, embedding, fused, norm
+Every name table has a selection of the modules.
+"""
+
+from keras_bert_rebuild.checkpoints.table import Module, Naming, dense, embedding, fused, norm
 
 TOKEN = embedding("Embedding-Token")
 SEGMENT = embedding("Embedding-Segment")
@@ -34,3 +37,37 @@ QUESTION_ANSWERING = dense("Question-Answering")
 MULTIPLE_CHOICE = dense("Multiple-Choice")
 RTD_DENSE = dense("RTD-Dense")
 RTD = dense("RTD")
+
+
+PYTORCH = Naming(
+    endings={
+        "kernel": ".weight",
+        "bias": ".bias",
+        "gamma": ".weight",
+        "beta": ".bias",
+        "embeddings": ".weight",
+        # Not Hugging Face's: the names in files of taggers made with pytorch-crf.
+        "next": ".transitions",
+        "begin": ".start_transitions",
+        "end": ".end_transitions",
+    },
+    layouts={"kernel": "transposed"},
+)
+
+# Spellings in files of 2018, converted from TensorFlow.
+SPELLINGS = ((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias"))
+
+
+def shared_heads(pooler):
+    """The heads that every family has.
+
+    Args:
+        pooler: dictionary from module to name, for the pooler of text heads.
+    """
+    return {
+        "classification": {**pooler, CLASSIFICATION: "classifier"},
+        "token_classification": {TOKEN_CLASSIFICATION: "classifier"},
+        "crf": {CRF: "crf"},
+        "question_answering": {QUESTION_ANSWERING: "qa_outputs"},
+        "multiple_choice": {**pooler, MULTIPLE_CHOICE: "classifier"},
+    }

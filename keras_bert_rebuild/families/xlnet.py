@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from keras_bert_rebuild.checkpoints.modules import Module, Naming, dense, tied, under
-from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.checkpoints.table import Module, NameTable, Naming, dense, tied, under
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH
+from keras_bert_rebuild.families.skeleton import PYTORCH
 from keras_bert_rebuild.families.xlnet_config import XLNetConfig
 from keras_bert_rebuild.layers.relative_self_attention import RELATIVE_BIASES
 

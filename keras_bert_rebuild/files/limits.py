@@ -39,7 +39,6 @@ LIMITS = {
     "added_token_characters": Limit(1_000_000, "characters", "of all added tokens; models in use have under 100,000"),
     "unused_ids": Limit(1_000_000, "ids without a token", "lists over ids grow with the largest; vocabularies in use have a few"),
     "replacement_growth": Limit(1000, "times the length of a text", "chained replacements multiply; in use they add marks"),
-    "record_bytes": Limit(64 << 20, "bytes", "a record of a TFRecord file; an example has a few kilobytes"),
     "cell_characters": Limit(10_000_000, "characters", "the text of a book has a million; it is cut to hundreds of tokens"),
     "document_id_characters": Limit(512, "characters", "ids of public corpora have at most a hundred; they are sorted in memory"),
     "metrics_columns": Limit(1000, "columns", "a run records tens of numbers; each is a chart of its curves"),

@@ -242,3 +242,8 @@ def read_varint(content, at):
             return value, at
         if shift > 63:
             raise IndexError("a number is longer than 64 bits")
+
+
+def json_bytes(values):
+    """Plain values as the content of a JSON file."""
+    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()

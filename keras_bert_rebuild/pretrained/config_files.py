@@ -3,9 +3,39 @@
 from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import FAMILIES, activations, bert, googles, huggingface_of, own, suffixes_of
+from keras_bert_rebuild.families import FAMILIES, bert, googles, huggingface_of, own, suffixes_of
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.reading import json_object
+
+# Names of activations in other libraries and ours: "gelu" is one function in Google's files and another in Hugging Face's.
+# Of several names for a function, the first is written.
+HUGGINGFACE_ACTIVATIONS = (
+    ("gelu", "gelu_erf"),
+    ("gelu_python", "gelu_erf"),
+    ("gelu_new", "gelu"),
+    ("gelu_pytorch_tanh", "gelu"),
+    ("gelu_accurate", "gelu"),
+    ("gelu_fast", "gelu"),
+    ("quick_gelu", "quick_gelu"),
+    ("relu", "relu"),
+    ("relu6", "relu6"),
+    ("silu", "silu"),
+    ("swish", "silu"),
+    ("tanh", "tanh"),
+    ("sigmoid", "sigmoid"),
+    ("mish", "mish"),
+    ("linear", "linear"),
+)
+
+# Google's code knows the first four and refuses other names; the rest are our names, so that no function is silently replaced.
+GOOGLE_ACTIVATIONS = (
+    ("gelu", "gelu"),
+    ("relu", "relu"),
+    ("tanh", "tanh"),
+    ("linear", "linear"),
+    *((ours, ours) for ours in ("gelu_erf", "quick_gelu", "relu6", "silu", "sigmoid", "mish")),
+)
+
 
 # Fields that do not affect the outputs of a trained model, so a format need not represent them.
 WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family", "crf", "dropout_before_pooler")
@@ -51,11 +81,11 @@ def config_from_google(values, where="bert_config.json"):
     if module is not bert:
         family = next(iter(module.MODEL_TYPES))
         _check_fixed(module, values, where)
-        return _config({"family": family}, module.GOOGLE_CONFIG, activations.GOOGLE, values, where)
+        return _config({"family": family}, module.GOOGLE_CONFIG, GOOGLE_ACTIVATIONS, values, where)
     missing = [name for name in GOOGLE_REQUIRED if name not in values]
     if missing:
         raise ValueError(f"{where} must have {', '.join(GOOGLE_REQUIRED)}; {', '.join(missing)} is missing.")
-    return _config({}, GOOGLE_CONFIG, activations.GOOGLE, values, where)
+    return _config({}, GOOGLE_CONFIG, GOOGLE_ACTIVATIONS, values, where)
 
 
 def config_to_google(config):
@@ -64,7 +94,7 @@ def config_to_google(config):
     Raises:
         ValueError: the file cannot represent a value of the config, so Google's code would compute something else.
     """
-    values = _values(config, GOOGLE_CONFIG, activations.GOOGLE)
+    values = _values(config, GOOGLE_CONFIG, GOOGLE_ACTIVATIONS)
     if config.initializer_range is None:
         values["initializer_range"] = BertConfig.initializer_range
     _check_lossless(config, config_from_google(values), "Google's bert_config.json")
@@ -92,7 +122,7 @@ def config_from_huggingface(values, where="config.json"):
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
     defaults["crf"] = values.get("crf") is True  # our own key: transformers has no such head, and preserves unknown keys
     defaults["pruned_heads"] = values.get("pruned_heads") or ()
-    config = _config(defaults, (*module.ALIASES, *module.CONFIG), activations.HUGGINGFACE, values, where)
+    config = _config(defaults, (*module.ALIASES, *module.CONFIG), HUGGINGFACE_ACTIVATIONS, values, where)
     return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
 
 
@@ -113,7 +143,7 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
     values = {
         "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(module, heads)],
         "model_type": config.family,
-        **_values(config, module.CONFIG, activations.HUGGINGFACE),
+        **_values(config, module.CONFIG, HUGGINGFACE_ACTIVATIONS),
         **own(module, "further_keys")(config),
         "dtype": dtype,
     }

@@ -20,7 +20,7 @@ from keras_bert_rebuild.models.build_model import build_model, dtype_scope, set_
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of, without_implied
 from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint
 from keras_bert_rebuild.pretrained.keras_file import load_keras_model, load_keras_weights
-from keras_bert_rebuild.pretrained.stanford_colbert import PROJECTION, is_stanford_colbert
+from keras_bert_rebuild.pretrained.late_interaction_folder import PROJECTION, is_stanford_colbert
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
 
 

@@ -1,32 +1,21 @@
-"""Additional files that make a Hugging Face folder a sentence-transformers model for text vectors: name to bytes."""
+"""Additional files, name to bytes, that make a Hugging Face folder a model of sentence-transformers, versions 2 to 6."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from safetensors.numpy import save
+from keras_bert_rebuild.files.reading import json_bytes
+from keras_bert_rebuild.pretrained.sentence_modules import TOKENS, UnitModule, kind_of, module_files, torch_name
+from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
+    FIRST_SETTINGS,
+    MODULES,
+    POOLING_NAMES,
+    RERANKER_ACTIVATIONS,
+    SETTINGS,
+    SPARSE_ACTIVATIONS,
+)
 
-from keras_bert_rebuild.pretrained.sentence_modules import ACTIVATIONS, DenseModule, NormModule, ResidualModule, UnitModule
-
-# Poolings of `SentenceEmbedder`, in the order in which sentence-transformers concatenates them, to the key up to version 5 and the
-# name in version 6.
-POOLING_NAMES = {
-    "cls": ("pooling_mode_cls_token", "cls"),
-    "max": ("pooling_mode_max_tokens", "max"),
-    "mean": ("pooling_mode_mean_tokens", "mean"),
-    "mean_sqrt_len": ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"),
-    "weightedmean": ("pooling_mode_weightedmean_tokens", "weightedmean"),
-    "lasttoken": ("pooling_mode_lasttoken", "lasttoken"),
-}
-
-# The keys that all versions support.
+# The keys of poolings that all versions support.
 FIRST_KEYS = 4
-
-# Names of torch's activations in modules.
-TORCH_MODULES = {"Identity": "torch.nn.modules.linear"}
-
-# The output of the first module, for modules that process token vectors.
-TOKENS = "token_embeddings"
 
 
 def dense_files(
@@ -42,7 +31,7 @@ def dense_files(
     truncate_dim: int | None = None,
     measure: str = "cosine",
 ) -> dict[str, bytes]:
-    """The files of a `SentenceTransformer`, for versions 2 to 6.
+    """The files of a `SentenceTransformer`.
 
     Args:
         hidden_size: width of token vectors.
@@ -50,52 +39,113 @@ def dense_files(
         poolings, normalize, prompts, default_prompt, include_prompt, truncate_dim, measure: see `SentenceEmbedder`.
         modules: `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
     """
-    later = [*modules, *([UnitModule()] if normalize else [])]
-    named = [("Transformer", "", {}), ("Pooling", "1_Pooling", pooling_files(hidden_size, poolings, include_prompt))]
-    named += [(kind_of(module), f"{i}_{kind_of(module)}", module_files(module)) for i, module in enumerate(later, 2)]
+    named = [("Pooling", _pooling_files(hidden_size, poolings, include_prompt))]
+    named += [(kind_of(module), module_files(module)) for module in (*modules, *([UnitModule()] if normalize else []))]
     settings = {"similarity_fn_name": measure, **({} if truncate_dim is None else {"truncate_dim": truncate_dim})}
-    return {
-        **folder_files("SentenceTransformer", named, prompts, default_prompt, settings),
-        **transformer_files(max_len),
-    }
+    return _folder_files("SentenceTransformer", named, max_len, {}, settings, prompts, default_prompt)
 
 
-def folder_files(
-    model_type: str,
-    modules: Iterable[tuple[str, str, Mapping[str, bytes]]],
+def reranker_files(activation: str, max_len: int) -> dict[str, bytes]:
+    """The files of a `CrossEncoder` besides those of its classifier; versions before 5.4 ignore them and use the sigmoid.
+
+    Args:
+        activation: the activation of a `Reranker`.
+        max_len: maximum number of tokens of a query and a text together.
+    """
+    settings = {"activation_fn": torch_name(_name_of(activation, RERANKER_ACTIVATIONS))}
+    return _folder_files("CrossEncoder", [], max_len, {"transformer_task": "sequence-classification"}, settings)
+
+
+def sparse_files(
+    words: int,
+    max_len: int,
+    *,
+    pooling: str,
+    activation: str,
     prompts: Mapping[str, str] | None,
     default_prompt: str | None,
-    settings: Mapping[str, Any],
+    max_active: int | None,
 ) -> dict[str, bytes]:
-    """modules.json with the files of the modules, and config_sentence_transformers.json.
+    """The files of a `SparseEncoder`.
+
+    Args:
+        words: vocabulary size.
+        max_len: maximum number of tokens of a text.
+        pooling, activation, prompts, default_prompt, max_active: see `SparseEmbedder`.
+    """
+    name = _name_of(activation, SPARSE_ACTIVATIONS)
+    pooled = {"pooling_strategy": pooling, "activation_function": name, "word_embedding_dimension": words}
+    settings = {"similarity_fn_name": "dot", **({} if max_active is None else {"max_active_dims": max_active})}
+    named, first = [("SpladePooling", {"config.json": json_bytes(pooled)})], {"transformer_task": "fill-mask"}
+    return _folder_files("SparseEncoder", named, max_len, first, settings, prompts, default_prompt)
+
+
+def late_interaction_files(
+    modules: Iterable[Any],
+    *,
+    query_len: int,
+    document_len: int,
+    query_prefix: str,
+    document_prefix: str,
+    query_expansion: bool,
+    attend_to_expansion: bool,
+    skiplist_words: Sequence[str],
+) -> dict[str, bytes]:
+    """The files of a `MultiVectorEncoder`.
+
+    Args:
+        modules: `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
+        query_len, document_len, query_prefix, document_prefix, query_expansion, attend_to_expansion, skiplist_words: see
+            `LateInteractionEmbedder`.
+    """
+    named = [(kind_of(module), module_files(module, TOKENS)) for module in modules]
+    mask = {"skiplist_words": list(skiplist_words), "skiplist_tasks": ["document"]}
+    named.append(("MultiVectorMask", {"config.json": json_bytes(mask)}))
+    prompts = {"query": query_prefix, "document": document_prefix}
+    prefixes = {f"{of}_prefix": prefix for of, prefix in prompts.items() if prefix}
+    expansion = {"strategy": "fixed", "attend": attend_to_expansion, "length": query_len} if query_expansion else None
+    lengths = {"document_length": document_len, **({} if query_expansion else {"query_length": query_len})}
+    first, settings = {"query_expansion": expansion, **lengths}, {"similarity_fn_name": "maxsim", **prefixes}
+    return _folder_files("MultiVectorEncoder", named, max(query_len, document_len), first, settings, prompts)
+
+
+# The import path of modules up to version 5, which version 6 also accepts; of all others it is `models`.
+_PACKAGES = {"SpladePooling": "sparse_encoder.models", "MultiVectorMask": "multi_vector_encoder.modules"}
+
+
+def _folder_files(
+    model_type: str,
+    modules: Iterable[tuple[str, Mapping[str, bytes]]],
+    max_len: int,
+    first: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    prompts: Mapping[str, str] | None = None,
+    default_prompt: str | None = None,
+) -> dict[str, bytes]:
+    """modules.json with the files of the modules, and the settings of the folder and of its first module, the `Transformer`.
 
     Args:
         model_type: the class of sentence-transformers.
-        modules: class, folder and files of every module, in order.
-        prompts, default_prompt: texts by name, and the name of the default one.
+        modules: class and files of every further module, in order.
+        max_len: maximum number of tokens of a text, `max_seq_length` in all versions.
+        first: other settings of the first module, which is the folder itself.
         settings: other settings of the class.
+        prompts, default_prompt: texts by name, and the name of the default one.
     """
     files: dict[str, bytes] = {}
     listed = []
-    for index, (kind, folder, content) in enumerate(modules):
-        # The import path of the classes up to version 5, which version 6 also accepts.
-        package = "sparse_encoder" if kind == "SpladePooling" else "models"
-        package = "multi_vector_encoder.modules" if kind == "MultiVectorMask" else package
-        where = "sparse_encoder.models" if package == "sparse_encoder" else package
-        listed.append({"idx": index, "name": str(index), "path": folder, "type": f"sentence_transformers.{where}.{kind}"})
+    for index, (kind, content) in enumerate([("Transformer", {}), *modules]):
+        folder = f"{index}_{kind}" if index else ""
+        path = f"sentence_transformers.{_PACKAGES.get(kind, 'models')}.{kind}"
+        listed.append({"idx": index, "name": str(index), "path": folder, "type": path})
         files |= {f"{folder}/{name}": data for name, data in content.items()}
     named = {"query": "", "document": "", **(prompts or {})}
     values = {"model_type": model_type, "prompts": named, "default_prompt_name": default_prompt, **settings}
-    return {"modules.json": json_bytes(listed), "config_sentence_transformers.json": json_bytes(values), **files}
+    limits = {"max_seq_length": max_len, "do_lower_case": False, **first}
+    return {MODULES: json_bytes(listed), SETTINGS: json_bytes(values), **files, FIRST_SETTINGS[0]: json_bytes(limits)}
 
 
-def transformer_files(max_len: int | None, **settings: Any) -> dict[str, bytes]:
-    """The settings of the first module, which is the folder itself; `max_seq_length` is the maximum length in all versions."""
-    limit = {} if max_len is None else {"max_seq_length": max_len}
-    return {"sentence_bert_config.json": json_bytes({**limit, "do_lower_case": False, **settings})}
-
-
-def pooling_files(hidden_size: int, poolings: Sequence[str], include_prompt: bool) -> dict[str, bytes]:
+def _pooling_files(hidden_size, poolings, include_prompt):
     """The settings of a `Pooling`, with the keys of old versions where possible, which version 6 also reads."""
     values: dict[str, Any] = {"word_embedding_dimension": hidden_size}
     for number, (name, (key, _)) in enumerate(POOLING_NAMES.items()):
@@ -106,45 +156,6 @@ def pooling_files(hidden_size: int, poolings: Sequence[str], include_prompt: boo
     return {"config.json": json_bytes({**values, **({} if include_prompt else {"include_prompt": False})})}
 
 
-def kind_of(module: Any) -> str:
-    """The name of a module's class in sentence-transformers."""
-    return {DenseModule: "Dense", ResidualModule: "Dense", NormModule: "LayerNorm", UnitModule: "Normalize"}[type(module)]
-
-
-def module_files(module: Any, of: str | None = None) -> dict[str, bytes]:
-    """The settings and weights of a module.
-
-    Args:
-        module: a `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
-        of: its input and output, such as `TOKENS`; None for the vector of a text.
-    """
-    names = {} if of is None else {"module_input_name": of, "module_output_name": of}
-    if isinstance(module, UnitModule):
-        return {"config.json": json_bytes(names)} if names else {}
-    if isinstance(module, NormModule):
-        weights = save({"norm.weight": module.gamma, "norm.bias": module.beta})
-        return {"config.json": json_bytes({"dimension": len(module.gamma)}), "model.safetensors": weights}
-    width, units = module.kernel.shape
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == module.activation)
-    values = {
-        "in_features": width,
-        "out_features": units,
-        "bias": module.bias is not None,
-        "activation_function": torch_name(activation),
-        **({"use_residual": True} if isinstance(module, ResidualModule) else {}),
-        **names,
-    }
-    arrays = {"linear.weight": module.kernel.T.copy(), **({} if module.bias is None else {"linear.bias": module.bias})}
-    if getattr(module, "shortcut", None) is not None:
-        arrays["residual.weight"] = module.shortcut.T.copy()
-    return {"config.json": json_bytes(values), "model.safetensors": save(arrays)}
-
-
-def torch_name(activation: str) -> str:
-    """The full name of an activation's class in torch."""
-    return f"{TORCH_MODULES.get(activation, 'torch.nn.modules.activation')}.{activation}"
-
-
-def json_bytes(values: Any) -> bytes:
-    """Plain values as JSON."""
-    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
+def _name_of(activation, names):
+    """The name of one of our activations in the folder."""
+    return next(theirs for theirs, ours in names.items() if ours == activation)

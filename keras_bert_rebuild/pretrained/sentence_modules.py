@@ -1,11 +1,14 @@
-"""sentence-transformers modules after the pooling: dense layers, norms and normalisation to unit length, as arrays."""
+"""sentence-transformers modules after the pooling as arrays, read and written: dense layers, norms, scaling to unit length."""
 
 from collections import namedtuple
+from typing import Any
+
+from safetensors.numpy import save
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.files.limits import value_of
-from keras_bert_rebuild.files.reading import json_object
+from keras_bert_rebuild.files.reading import json_bytes, json_object
 
 # act(x · kernel + bias); bias may be None.
 DenseModule = namedtuple("DenseModule", ["kernel", "bias", "activation"])
@@ -21,6 +24,12 @@ UnitModule = namedtuple("UnitModule", [])
 
 # Class of an activation in torch to ours.
 ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear", "ReLU": "relu", "GELU": "gelu_erf", "Sigmoid": "sigmoid", "SiLU": "silu"}
+
+# Names of torch's activations in modules.
+TORCH_MODULES = {"Identity": "torch.nn.modules.linear"}
+
+# The output of the first module, for modules that process token vectors.
+TOKENS = "token_embeddings"
 
 
 def read_module(kind, folder, of="sentence_embedding"):
@@ -95,3 +104,42 @@ READERS = {
     "Normalize": lambda folder, values: UnitModule(),
     "Dropout": lambda folder, values: None,
 }
+
+
+def kind_of(module: Any) -> str:
+    """The name of a module's class in sentence-transformers."""
+    return {DenseModule: "Dense", ResidualModule: "Dense", NormModule: "LayerNorm", UnitModule: "Normalize"}[type(module)]
+
+
+def module_files(module: Any, of: str | None = None) -> dict[str, bytes]:
+    """The settings and weights of a module.
+
+    Args:
+        module: a `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
+        of: its input and output, such as `TOKENS`; None for the vector of a text.
+    """
+    names = {} if of is None else {"module_input_name": of, "module_output_name": of}
+    if isinstance(module, UnitModule):
+        return {"config.json": json_bytes(names)} if names else {}
+    if isinstance(module, NormModule):
+        weights = save({"norm.weight": module.gamma, "norm.bias": module.beta})
+        return {"config.json": json_bytes({"dimension": len(module.gamma)}), "model.safetensors": weights}
+    width, units = module.kernel.shape
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == module.activation)
+    values = {
+        "in_features": width,
+        "out_features": units,
+        "bias": module.bias is not None,
+        "activation_function": torch_name(activation),
+        **({"use_residual": True} if isinstance(module, ResidualModule) else {}),
+        **names,
+    }
+    arrays = {"linear.weight": module.kernel.T.copy(), **({} if module.bias is None else {"linear.bias": module.bias})}
+    if getattr(module, "shortcut", None) is not None:
+        arrays["residual.weight"] = module.shortcut.T.copy()
+    return {"config.json": json_bytes(values), "model.safetensors": save(arrays)}
+
+
+def torch_name(activation: str) -> str:
+    """The full name of an activation's class in torch."""
+    return f"{TORCH_MODULES.get(activation, 'torch.nn.modules.activation')}.{activation}"

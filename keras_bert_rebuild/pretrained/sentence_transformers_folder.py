@@ -1,4 +1,4 @@
-"""What all sentence-transformers folders (versions 2 to 6) share: modules and their folders, maximum lengths, prompts."""
+"""What all sentence-transformers folders (versions 2 to 6) share: names, modules and their folders, maximum lengths, prompts."""
 
 from collections import namedtuple
 from pathlib import Path
@@ -28,6 +28,24 @@ PLAIN: tuple = (
     *((key, (None, {})) for what in ("model", "tokenizer", "processor", "config") for key in (f"{what}_args", f"{what}_kwargs")),
 )
 
+# Poolings of `SentenceEmbedder`, in the order in which sentence-transformers concatenates them, to the key up to version 5 and the
+# name in version 6.
+POOLING_NAMES = {
+    "cls": ("pooling_mode_cls_token", "cls"),
+    "max": ("pooling_mode_max_tokens", "max"),
+    "mean": ("pooling_mode_mean_tokens", "mean"),
+    "mean_sqrt_len": ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"),
+    "weightedmean": ("pooling_mode_weightedmean_tokens", "weightedmean"),
+    "lasttoken": ("pooling_mode_lasttoken", "lasttoken"),
+}
+
+# Class in torch of the function from logit to score, to the activation of a `Reranker`.
+RERANKER_ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "linear"}
+
+# Name of the function from logit to weight, to the activation of a `SparseEmbedder`: log(1 + relu(x)), and
+# log(1 + log(1 + relu(x))).
+SPARSE_ACTIVATIONS = {"relu": "log1p_relu", "log1p_relu": "log1p_log1p_relu"}
+
 # Prompts of queries and documents always exist; they are empty unless the folder sets them.
 ALWAYS = ("query", "document")
 
@@ -52,23 +70,38 @@ def folder_settings(path: Path) -> dict:
     return read_json(file, "the settings of sentence-transformers") if file.is_file() else {}
 
 
-def first_file(folder: Path) -> Path:
-    """The file with the settings of the first module, which may not exist."""
-    return next((folder / name for name in FIRST_SETTINGS if (folder / name).is_file()), folder / FIRST_SETTINGS[0])
-
-
-def first_settings(folder: Path, tasks: tuple, others: tuple = ()) -> dict:
-    """The settings of the first module, a `Transformer`.
+class SentenceFolder:
+    """The settings of a folder that all kinds of models have.
 
     Args:
-        folder: the folder of the module.
+        path: the folder.
+        modules: its modules; empty for a folder without modules.json, of which sentence-transformers reads only the model.
         tasks: the supported values of `transformer_task`.
-        others: other settings that must not be set.
+        others: other settings of the first module that must not be set.
+
+    Attributes:
+        folder: the folder of the first module, a `Transformer`: of the weights and the tokenizer.
+        first_file, first: the file with the settings of the first module, which may not exist, and its content.
+        file, values: config_sentence_transformers.json and its content.
+        prompts, default_prompt: texts by name, and the name of the default one or None.
+        max_len: maximum number of tokens of a text; None if that of the model is smaller.
 
     Raises:
-        ValueError: a setting is not supported.
+        ValueError: a setting is not supported, or prompts are not texts by name with the default one among them.
     """
-    file = first_file(folder)
+
+    def __init__(self, path: Path, modules: list[Module], tasks: tuple, others: tuple = ()) -> None:
+        self.folder, self.file = modules[0].folder if modules else path, path / SETTINGS
+        names = (name for name in FIRST_SETTINGS if (self.folder / name).is_file())
+        self.first_file = self.folder / next(names, FIRST_SETTINGS[0])
+        self.first = _first_settings(self.first_file, tasks, others) if modules else {}
+        self.values = folder_settings(path) if modules else {}
+        self.prompts, self.default_prompt = _prompts(self.values, self.file)
+        longest = value_of(self.first, "max_seq_length", int, self.first_file)
+        self.max_len = _longest_of_tokenizer(self.folder) if longest is None else longest
+
+
+def _first_settings(file, tasks, others):
     values = json_object(file)
     wanted = (("transformer_task", tasks), *PLAIN, *((name, (None,)) for name in others))
     other = [f"{key} must be {plain[-1]!r}, got {values.get(key)!r:.80}" for key, plain in wanted if values.get(key) not in plain]
@@ -78,16 +111,8 @@ def first_settings(folder: Path, tasks: tuple, others: tuple = ()) -> dict:
     return values
 
 
-def longest_text(values: dict, folder: Path) -> int | None:
-    """Maximum number of tokens of a text: `max_seq_length`, or that of the tokenizer; None if that of the model is smaller.
-
-    Args:
-        values: the settings of the first module.
-        folder: the folder of the tokenizer and config.
-    """
-    longest = value_of(values, "max_seq_length", int, first_file(folder))
-    if longest is not None:
-        return longest
+def _longest_of_tokenizer(folder):
+    """The maximum length of the tokenizer; None if it has none or that of the model is smaller."""
     of_tokenizer, of_model = (
         json_object(folder / name).get(key)
         for name, key in (("tokenizer_config.json", "model_max_length"), ("config.json", "max_position_embeddings"))
@@ -96,12 +121,7 @@ def longest_text(values: dict, folder: Path) -> int | None:
     return int(of_tokenizer) if is_number(of_tokenizer) and of_tokenizer < room else None
 
 
-def folder_prompts(values: dict, file: Path) -> tuple[dict[str, str], str | None]:
-    """The prompts of a folder by name, and the name of the default one.
-
-    Raises:
-        ValueError: prompts are not texts by name, or the default one is not among them.
-    """
+def _prompts(values, file):
     name = value_of(values, "default_prompt_name", str, file)
     prompts = value_of(values, "prompts", dict[str, str | None], file, {})
     if name is not None and name not in prompts and name not in ALWAYS:

@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import AddedToken
 
 from keras_bert_rebuild.files.kinds import TOKENIZER_NAMES
-from keras_bert_rebuild.files.reading import parse_json
+from keras_bert_rebuild.files.reading import json_bytes, parse_json
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
@@ -80,7 +80,7 @@ def vocabulary_files(vocabulary, max_length):
         settings["model_input_names"] = ["input_ids", "attention_mask"]
     if vocabulary.truncation_side != "right":
         settings["truncation_side"] = vocabulary.truncation_side
-    return {**files, "tokenizer_config.json": _json(settings)}
+    return {**files, "tokenizer_config.json": json_bytes(settings)}
 
 
 def _files_of_vocabulary(vocabulary, max_length):
@@ -99,7 +99,7 @@ def _files_of_vocabulary(vocabulary, max_length):
         "cls_token": "[CLS]",
         "mask_token": "[MASK]",
     }
-    return {"vocab.txt": _lines(tokens), "tokenizer_config.json": _json(settings)}
+    return {"vocab.txt": _lines(tokens), "tokenizer_config.json": json_bytes(settings)}
 
 
 def _tokens(vocabulary):
@@ -197,7 +197,3 @@ def tokenizer_of_files(files, config=None, where=""):
 
 def _lines(tokens):
     return "".join(f"{token}\n" for token in tokens).encode()
-
-
-def _json(settings):
-    return (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()

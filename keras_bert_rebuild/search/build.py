@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_rebuild.data.corpora.store_files import sha256_of, write_json
-from keras_bert_rebuild.data.retrieval.corpora import read_corpus
+from keras_bert_rebuild.data.retrieval import read_corpus
 from keras_bert_rebuild.data.text_files import suffix_of
 from keras_bert_rebuild.files.folders import link_or_copy, written_folder
 from keras_bert_rebuild.files.kinds import INDEX, folder_kind

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from keras_bert_rebuild.data.retrieval.max_sim import stored_vectors
+from keras_bert_rebuild.data.max_sim import stored_vectors
 from keras_bert_rebuild.files.limits import all_finite
 from keras_bert_rebuild.files.printable import printable
 

@@ -15,7 +15,7 @@ from array import array
 
 import numpy as np
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.printable import printable
 

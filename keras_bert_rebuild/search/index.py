@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.build import build_index
 from keras_bert_rebuild.search.dense_storage import check_engine, faiss_candidates

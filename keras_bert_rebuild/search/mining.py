@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import Stream, keys, uniform
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.search.retrievers import Scorer
 

@@ -9,10 +9,8 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.batches import bucket_lengths, rows_of_batch
-from keras_bert_rebuild.data.buckets import LOOK_AHEAD, Buckets
-from keras_bert_rebuild.data.encoded_block import EncodedBlock
-from keras_bert_rebuild.data.few_lengths import ENOUGH, chosen_lengths
+from keras_bert_rebuild.data.batches import ENOUGH, bucket_lengths, chosen_lengths, rows_of_batch
+from keras_bert_rebuild.data.buckets import LOOK_AHEAD, Buckets, EncodedBlock
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
 from keras_bert_rebuild.tasks.text_rows import mean_of_windows

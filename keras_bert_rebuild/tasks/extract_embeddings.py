@@ -11,8 +11,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.buckets import Buckets
-from keras_bert_rebuild.data.encoded_block import EncodedBlock
+from keras_bert_rebuild.data.buckets import Buckets, EncodedBlock
 from keras_bert_rebuild.pretrained import load_trained_model_from_checkpoint
 from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
 from keras_bert_rebuild.tasks.embedding_stream import check_list_of_texts

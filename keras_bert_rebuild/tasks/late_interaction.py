@@ -14,11 +14,11 @@ from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.data.batches import model_inputs
-from keras_bert_rebuild.data.retrieval.max_sim import max_sim
+from keras_bert_rebuild.data.max_sim import max_sim
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.pretrained.search_files import late_interaction_files
+from keras_bert_rebuild.pretrained.sentence_files import late_interaction_files
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule
 from keras_bert_rebuild.tasks.embedder import GroupTask
 from keras_bert_rebuild.tasks.embedding_model import embedding_model

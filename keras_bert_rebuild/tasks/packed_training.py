@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.batches import bucket_lengths
-from keras_bert_rebuild.data.labelled.packed_groups import PackedGroups
+from keras_bert_rebuild.data.labelled.group_batches import PackedGroups
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.devices_in_use import parts_of_batch
 from keras_bert_rebuild.models.packed_vectors import TextVectors, can_be_packed, vector_model

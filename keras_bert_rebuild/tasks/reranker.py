@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.batches import model_inputs
-from keras_bert_rebuild.data.labelled.candidate_batches import CandidateBatches, Candidates
+from keras_bert_rebuild.data.labelled.group_batches import CandidateBatches, Candidates
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
-from keras_bert_rebuild.pretrained.search_files import reranker_files
+from keras_bert_rebuild.pretrained.sentence_files import reranker_files
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
 from keras_bert_rebuild.tasks.metrics.ranking import reranking_scores
 from keras_bert_rebuild.tasks.objectives import EVALUATION_NEGATIVES, RERANKING_OBJECTIVES, check_labels, reranking_settings

@@ -13,9 +13,8 @@ from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.reading import json_object
 from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.pretrained.lower_cased import lower_cased
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
-from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
+from keras_bert_rebuild.pretrained.retriever_folder import lower_cased, read_retriever_folder
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface, write_keras
 from keras_bert_rebuild.tasks.registry import setting_types, task_class, task_kinds
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer

@@ -13,7 +13,7 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.vocabulary_pooling import ACTIVATIONS, POOLINGS, VocabularyPooling
-from keras_bert_rebuild.pretrained.search_files import sparse_files
+from keras_bert_rebuild.pretrained.sentence_files import sparse_files
 from keras_bert_rebuild.tasks.embedder import ALWAYS, GroupTask, checked_prompts
 from keras_bert_rebuild.tasks.embedding_stream import texts_of_stream
 from keras_bert_rebuild.tasks.row_predictions import row_stream

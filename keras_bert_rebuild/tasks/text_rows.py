@@ -10,8 +10,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.batches import SHORT_TEXTS, lengths_up_to
-from keras_bert_rebuild.data.few_lengths import ENOUGH, MOST, candidates, chosen_lengths, few_lengths
+from keras_bert_rebuild.data.batches import ENOUGH, MOST, SHORT_TEXTS, candidates, chosen_lengths, few_lengths, lengths_up_to
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import dispatched, fetched
 from keras_bert_rebuild.models.batch_check import check_inputs

@@ -16,7 +16,7 @@ NEVER = -1e9
 
 
 def every_max_sim(queries: Any, texts: Any) -> Any:
-    """The score of each query with each text, as `data/retrieval/max_sim.py` computes it over stored vectors.
+    """The score of each query with each text, as `data/max_sim.py` computes it over stored vectors.
 
         score = Σ_i max_j query_i · text_j
 

@@ -9,8 +9,7 @@ from helpers.command_line import run_verb, said_by_verb, save_small_model
 from helpers.small_tasks import sentence, small_task
 
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
-from keras_bert_rebuild.data.retrieval.corpora import Document
-from keras_bert_rebuild.data.retrieval.judgements import read_run
+from keras_bert_rebuild.data.retrieval import Document, read_run
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.tasks.saved_task import load_task

@@ -7,8 +7,7 @@ import pytest
 
 from keras_bert_rebuild.data import buckets as buckets_of_rows
 from keras_bert_rebuild.data.batches import bucket_lengths
-from keras_bert_rebuild.data.buckets import Buckets
-from keras_bert_rebuild.data.encoded_block import EncodedBlock
+from keras_bert_rebuild.data.buckets import Buckets, EncodedBlock
 
 
 def rows_of(lengths):

@@ -2,18 +2,20 @@
 
 import hashlib
 import http.server
+import io
 import os
 import shutil
 import socket
 import tarfile
 import threading
+import warnings
 import zipfile
 from pathlib import Path
 
+import keras
 import pytest
 
 from keras_bert_rebuild import PretrainedInfo, PretrainedList, get_pretrained
-from keras_bert_rebuild.datasets import pretrained
 
 
 @pytest.fixture
@@ -97,19 +99,79 @@ def test_a_folder_outside_the_archive_is_not_moved(cache, archive, extract_name)
     assert os.listdir(cache) == []
 
 
-def test_a_truncated_archive_leaves_nothing_behind(cache, archive):
-    archive.write_bytes(archive.read_bytes()[:-30])
-    with pytest.raises(ValueError, match=rf"^{archive.as_uri()} is damaged"):
-        get_pretrained(archive.as_uri())
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+def test_a_damaged_archive_leaves_nothing_behind(cache, archive, tmp_path, kind):
+    path = archive if kind == "zip" else write_tar(tmp_path / "tiny_bert.tar.gz", ("tiny_bert/a", bytes(99999), {}))
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras's own, that it could not unpack it
+        with pytest.raises(ValueError, match=rf"^{path.as_uri()} is damaged or not a supported archive \(.*\)\.$"):
+            get_pretrained(path.as_uri())
     assert os.listdir(cache) == []
 
 
-def test_a_member_outside_the_folder_leaves_nothing_behind(cache, archive):
+OUTSIDE = ["../evil", "tiny_bert/../../../evil", "/evil"]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_zip_member_outside_the_folder_is_not_written(cache, archive, name):
     with zipfile.ZipFile(archive, "a") as file:
-        file.writestr("tiny_bert/../../../evil", "")
-    with pytest.raises(ValueError, match=r"its member 'tiny_bert/\.\./\.\./\.\./evil' would be written outside"):
+        file.writestr(name, "x")
+    with pytest.warns(UserWarning, match=f"Skipping invalid path during archive extraction: '{name}'"):
+        folder = get_pretrained(archive.as_uri())
+    assert os.listdir(folder) == ["bert_config.json"]
+    assert os.listdir(cache) == ["tiny_bert"]
+    assert not list(archive.parent.rglob("evil"))
+
+
+def write_tar(path, *members):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content, fields in (("tiny_bert/vocab.txt", b"[PAD]", {}), *members):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            for field, value in fields.items():
+                setattr(member, field, value)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        *([(name, b"x", {})] for name in OUTSIDE),
+        *([("tiny_bert/up", b"", {"type": kind, "linkname": "../../.."})] for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE)),
+    ],
+    ids=[*OUTSIDE, "symbolic link", "hard link"],
+)
+def test_a_tar_member_or_link_outside_the_folder_is_not_written(cache, tmp_path, members):
+    with pytest.warns(UserWarning, match="Skipping invalid path during archive extraction"):
+        folder = get_pretrained(write_tar(tmp_path / "tiny_bert.tar.gz", *members).as_uri())
+    assert os.listdir(folder) == ["vocab.txt"]
+    assert not list(tmp_path.rglob("evil"))
+
+
+def test_a_device_in_a_tar_leaves_nothing_behind(cache, tmp_path):
+    path = write_tar(tmp_path / "tiny_bert.tar.gz", ("tiny_bert/null", b"", {"type": tarfile.CHRTYPE}))
+    with pytest.raises(ValueError, match=r"is damaged or not a supported archive \('tiny_bert/null' is a special file\)\.$"):
+        get_pretrained(path.as_uri())
+    assert os.listdir(cache) == []
+
+
+def test_a_file_that_is_not_an_archive_is_one_sentence(cache, archive):
+    archive.write_text("<html>please log in</html>")
+    with (
+        pytest.warns(UserWarning, match="Could not extract archive"),
+        pytest.raises(ValueError, match=r"is damaged or not a supported archive \(neither \.zip nor \.tar\.gz\)\.$"),
+    ):
         get_pretrained(archive.as_uri())
     assert os.listdir(cache) == []
+
+
+@pytest.mark.parametrize("url", ["tiny_bert.zip", "s3://bucket/tiny_bert.zip", "data:,/x"])
+def test_other_addresses_are_one_sentence(cache, url):
+    with pytest.raises(ValueError, match="expected a URL that starts with https://"):
+        get_pretrained(url)
 
 
 def test_without_a_network_the_message_says_what_to_do(cache):
@@ -128,6 +190,9 @@ def test_without_a_network_the_message_says_what_to_do(cache):
 
 class EndsEarly(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        if "none" in self.path:
+            self.send_error(404)
+            return
         self.send_response(200)
         self.send_header("Content-Length", "1000")
         self.end_headers()
@@ -137,36 +202,46 @@ class EndsEarly(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_download_that_ends_early_leaves_nothing_behind(cache):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("tiny_bert", r"retrieval incomplete: got only 2 out of 1000 bytes"), ("none", "HTTP 404 Not Found")],
+)
+def test_a_download_that_fails_names_address_and_reason_and_leaves_nothing_behind(cache, name, reason):
     with http.server.HTTPServer(("127.0.0.1", 0), EndsEarly) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        with pytest.raises(ConnectionError, match="the connection ended after 2 of 1,000 bytes"):
-            get_pretrained(f"http://127.0.0.1:{server.server_port}/tiny_bert.zip")
+        url = f"http://127.0.0.1:{server.server_port}/{name}.zip"
+        with pytest.raises(ConnectionError, match=rf"^cannot fetch {url} \({reason}\): download it on another machine"):
+            get_pretrained(url)
         thread.join()
     assert os.listdir(cache) == []
 
 
+def test_a_file_that_is_not_there_is_not_fetched(cache, tmp_path):
+    with pytest.raises(ConnectionError, match=r"cannot fetch file://.*No such file"):
+        get_pretrained((tmp_path / "none.zip").as_uri())
+
+
 def test_ctrl_c_leaves_nothing_behind(cache, archive, monkeypatch):
-    def stop(url, path, sha256):
-        path.write_text("PK")
+    def stop(name, url, cache_dir, **rest):
+        (cache_dir / "archive").write_text("PK")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pretrained, "download", stop)
+    monkeypatch.setattr(keras.utils, "get_file", stop)
     with pytest.raises(KeyboardInterrupt):
         get_pretrained(archive.as_uri())
     assert os.listdir(cache) == []
 
 
 def test_the_first_of_two_simultaneous_downloads_stays(cache, archive, monkeypatch):
-    def unpack_late(path, folder, origin):
+    def get_file_late(*args, **settings):
         shutil.copytree(archive.parent / "first", cache / "tiny_bert")
-        unpack(path, folder, origin)
+        return get_file(*args, **settings)
 
     (archive.parent / "first").mkdir()
     (archive.parent / "first" / "vocab.txt").write_text("")
-    unpack = pretrained.unpack
-    monkeypatch.setattr(pretrained, "unpack", unpack_late)
+    get_file = keras.utils.get_file
+    monkeypatch.setattr(keras.utils, "get_file", get_file_late)
     assert os.listdir(get_pretrained(archive.as_uri())) == ["vocab.txt"]
     assert os.listdir(cache) == ["tiny_bert"]
 

@@ -12,7 +12,7 @@ from helpers.small import spread
 
 import keras_bert_rebuild
 from keras_bert_rebuild import LateInteractionEmbedder, Reranker, SentenceEmbedder, SparseEmbedder
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
 from keras_bert_rebuild.search.index import Index
 

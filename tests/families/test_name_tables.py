@@ -8,13 +8,13 @@ from helpers.reference import weights_of
 from safetensors.numpy import load_file, save_file
 
 from keras_bert_rebuild import BertConfig, build_model, from_pretrained, save_pretrained
-from keras_bert_rebuild.checkpoints.modules import tied, under
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
+from keras_bert_rebuild.checkpoints.table import tied, under
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
 from keras_bert_rebuild.explain.weight_names import WeightNames, weight_names
 from keras_bert_rebuild.families import FAMILIES, bert
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH, shared_heads
+from keras_bert_rebuild.families.skeleton import PYTORCH, shared_heads
 from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
 POOLED = {ours.POOLER: "toy.pooler"}

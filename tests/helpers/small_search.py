@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 
 WIDTH = 24
 

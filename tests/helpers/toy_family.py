@@ -12,10 +12,10 @@ from typing import Any
 from keras_bert_rebuild import BertConfig
 from keras_bert_rebuild.anatomy.encoder import Attention, Block, Embedding, Encoder, FeedForward, Norm, Positions
 from keras_bert_rebuild.anatomy.heads import HEADS
-from keras_bert_rebuild.checkpoints.modules import dense, fused, norm, tied, under
+from keras_bert_rebuild.checkpoints.table import dense, fused, norm, tied, under
 from keras_bert_rebuild.families import bert
 from keras_bert_rebuild.families import skeleton as ours
-from keras_bert_rebuild.families.huggingface import PYTORCH, shared_heads
+from keras_bert_rebuild.families.skeleton import PYTORCH, shared_heads
 
 
 @dataclass(frozen=True, kw_only=True)

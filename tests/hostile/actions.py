@@ -16,8 +16,7 @@ from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
-from keras_bert_rebuild.data.retrieval.corpora import read_queries
-from keras_bert_rebuild.data.retrieval.judgements import read_judgements, read_run
+from keras_bert_rebuild.data.retrieval import read_judgements, read_queries, read_run
 from keras_bert_rebuild.files.reading import parsed_json
 from keras_bert_rebuild.interpret.attribution import Attribution
 from keras_bert_rebuild.keras_2_models import load_keras_2_model

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild import build_model
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.data.labelled.packed_groups import PackedGroups
+from keras_bert_rebuild.data.labelled.group_batches import PackedGroups
 from keras_bert_rebuild.models.packed_vectors import POOLINGS, TextVectors, can_be_packed, pooled_texts, vector_model
 from keras_bert_rebuild.training.retrieval_losses import InBatchNegativesLoss
 

@@ -5,8 +5,8 @@ import json
 import pytest
 import transformers
 
-from keras_bert_rebuild.families import FAMILIES, activations
-from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
+from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.pretrained.config_files import HUGGINGFACE_ACTIVATIONS, config_from_huggingface
 
 # A value for every field that is no family's default.
 OTHER = {
@@ -74,7 +74,7 @@ def compared(folder, family, values):
     """Our config and theirs from the same file, by the keys of the file."""
     (folder / "config.json").write_text(json.dumps(values))
     theirs, ours = transformers.AutoConfig.from_pretrained(folder), config_from_huggingface(values)
-    words = dict(activations.HUGGINGFACE)
+    words = dict(HUGGINGFACE_ACTIVATIONS)
     got = {key: getattr(ours, field) for field, key in FAMILIES[family].CONFIG}
     expected = {key: getattr(theirs, key, ABSENT[key]) if key in ABSENT else getattr(theirs, key) for key in got}
     expected = {key: tuple(value) if isinstance(value, list) else words.get(value, value) for key, value in expected.items()}

@@ -10,7 +10,7 @@ import pytest
 from helpers.other_process import finish, start
 from helpers.small_search import WholeNumbers, Words, WordVectors, small_corpus
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.search.index import Index
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.search.documents import FILES, DocumentStore, write_documents
 from keras_bert_rebuild.search.index_files import IndexFiles, files_record
 

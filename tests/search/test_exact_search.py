@@ -9,7 +9,7 @@ from helpers.small_search import random_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.search.exact_search import Best
 from keras_bert_rebuild.search.index import Index
 

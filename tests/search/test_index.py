@@ -10,7 +10,7 @@ from helpers.small_search import WIDTH, WholeNumbers, Words, WordVectors, brute_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.search.retrievers import check_judgements
 

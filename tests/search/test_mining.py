@@ -5,7 +5,7 @@ import pytest
 from helpers.small_search import WholeNumbers, brute_force
 
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.search.mining import MiningSettings, distinct_positives, mine, row_of
 

@@ -14,7 +14,7 @@ from helpers.small_search import WholeNumbers, Words, WordVectors, small_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.search.index import Index
 
 CORPUS = small_corpus(40)

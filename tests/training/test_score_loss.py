@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_rebuild.data.retrieval.max_sim import max_sim
+from keras_bert_rebuild.data.max_sim import max_sim
 from keras_bert_rebuild.training.retrieval_losses import GroupedLoss, InBatchNegativesLoss, MarginLoss
 from keras_bert_rebuild.training.score_loss import similarity_of
 

@@ -1,10 +1,19 @@
-"""Split a corpus by document into training and held-out text without a passage in common."""
+"""Split a corpus by document into training and held-out text without a passage in common.
+
+`count_training_words` counts the words of the documents to train on before the corpus is tokenised.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from keras_bert_rebuild.data.corpora.min_hash import passage_hashes
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
-from keras_bert_rebuild.data.corpora.token_store import span_indexes
+from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader, WordCounts
+from keras_bert_rebuild.data.corpora.token_store import checked_positions, span_indexes
 from keras_bert_rebuild.data.random_numbers import keys, permuted
+from keras_bert_rebuild.text.normalization import split_words
 
 # Tokens hashed at a time, few enough to stay in the processor's cache.
 _BLOCK = 1 << 17
@@ -22,16 +31,11 @@ def repeated_passages(corpus, other):
 
     Returns:
         An int64 array, ascending.
-
-    Reference: Carter and Wegman, 1979, "Universal classes of hash functions": sums of ids times random numbers.
     """
-    starts = [np.asarray(each.passage_starts) for each in (corpus, other)]
-    longest = max(int(np.diff(each).max(initial=0)) for each in starts)
-    weights = keys(0, 0, np.arange(longest))
-    hashes = np.concatenate([np.zeros(0, "uint64"), *_hashes(corpus, starts[0], weights)])
+    hashes = np.concatenate([np.zeros(0, "uint64"), *_hashes(corpus)])
     known, of_passage = np.unique(hashes, return_inverse=True)
     seen = np.zeros(len(known), bool)
-    for found in _hashes(other, starts[1], weights):
+    for found in _hashes(other):
         indexes = np.searchsorted(known, found)
         inside = indexes < len(known)
         indexes, found = indexes[inside], found[inside]
@@ -39,18 +43,13 @@ def repeated_passages(corpus, other):
     return np.flatnonzero(seen[of_passage])
 
 
-def _hashes(corpus, starts, weights):
+def _hashes(corpus):
     """Yield the hashes of the passages in order, a chunk at a time: uint64."""
+    starts = np.asarray(corpus.passage_starts)
     first, last = 0, len(starts) - 1
     while first < last:
         stop = max(int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1, first + 1)
-        begins = starts[first : stop + 1] - starts[first]
-        positions = np.arange(begins[-1])
-        ids = corpus.ids_at(positions + starts[first]).astype("uint64")
-        offsets = positions - np.repeat(begins[:-1], np.diff(begins))
-        # One is added to each id; otherwise ids of 0 at the end of a passage would not change its hash.
-        sums = np.cumsum((ids + np.uint64(1)) * weights[offsets], dtype="uint64")
-        yield np.diff(np.concatenate([np.zeros(1, "uint64"), sums])[begins])
+        yield passage_hashes(corpus.ids_at(np.arange(starts[first], starts[stop])), starts[first : stop + 1] - starts[first])
         first = stop
 
 
@@ -90,9 +89,7 @@ class SomeDocuments:
 
     def ids_at(self, positions):
         """Token ids at positions in these documents, int32, in the shape of `positions`."""
-        positions = np.asarray(positions)
-        if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
-            raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
+        positions = checked_positions(positions, self.num_tokens)
         documents = span_indexes(self.document_starts, positions)
         return self._corpus.ids_at(positions + (self._origins - self.document_starts[:-1])[documents])
 
@@ -177,3 +174,64 @@ def unseen(held_out, train):
 
 def _sums(lengths):
     return np.concatenate([[0], np.cumsum(lengths)]).astype("int64")
+
+
+# Progress is reported after each block.
+BLOCK_BYTES = 1_000_000
+
+
+def count_training_words(
+    corpus: Any,
+    words: WordCounts,
+    share: float,
+    seed: int = 0,
+    document_per_file: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> int:
+    """Count the words of all documents except those that `split_documents` will hold out.
+
+    Documents are held out by their index in the token store, where documents without words are missing. A vocabulary made from
+    these words has seen nothing of the held-out text, which needs no file of its own. The corpus is read twice: the first pass
+    counts the documents.
+
+    Args:
+        corpus: a file or folder: see `CorpusReader`.
+        words: the counter to add to.
+        share: the fraction of the documents to hold out; 0 for none.
+        seed: the seed of the split, an integer.
+        document_per_file: each file is one document, regardless of blank lines.
+        progress: called as `progress(file_bytes, text_bytes)`, with the bytes of both passes.
+
+    Returns:
+        The number of documents, held-out ones included.
+
+    Raises:
+        ValueError: the corpus is not usable, or too small to hold out part of it.
+    """
+    advance = progress or (lambda file_bytes, text_bytes: None)
+    count, held_out = 0, set()
+    if share:
+        numbers = (number for number, _ in _documents(corpus, document_per_file, words.cased, advance))
+        held_out = set(chosen_documents(max(numbers, default=0), share, seed).tolist())
+    for count, passages in _documents(corpus, document_per_file, words.cased, advance):
+        if count - 1 not in held_out:
+            for passage in passages:
+                words.add(passage)
+    return count
+
+
+def _documents(corpus, document_per_file, cased, advance):
+    """Yield the index, from 1, and the passages of every document with a word; a document in several blocks comes in parts."""
+    reader = CorpusReader(corpus, document_per_file, BLOCK_BYTES)
+    count = done = 0
+    begun = False  # whether the current document has had a word
+    for block in reader.blocks():
+        for i, document in enumerate(block.documents):
+            has_words = any(split_words(passage, cased) for passage in document)
+            follows = block.continues and i == 0 and begun
+            if has_words:
+                count += not follows
+                yield count, document
+            begun = has_words or follows
+        advance(block.file_bytes - done, block.text_bytes)
+        done = block.file_bytes

@@ -13,7 +13,7 @@ from keras_bert_rebuild.data.corpora.deduplicate import DEDUPLICATE
 from keras_bert_rebuild.data.corpora.deduplicate import deduplicate as deduplicate_store
 from keras_bert_rebuild.data.corpora.preparation import STAGING, Preparation
 from keras_bert_rebuild.data.corpora.read_corpus import BLOCK_BYTES, CorpusReader
-from keras_bert_rebuild.data.corpora.store_files import part_file, read_indexes, record_file, write_json, write_shard
+from keras_bert_rebuild.data.corpora.store_files import part_file, read_indexes, write_shard
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
 from keras_bert_rebuild.files.kinds import STORE
@@ -95,17 +95,7 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
             ids, lengths = tokenizer.encode_flat(texts)
             return ids.astype(dtype), lengths
 
-        arrays = encode_block(text, encode_flat, continues)
-        record = {
-            "number": number,
-            "tokens": len(arrays["ids"]),
-            "passages": len(arrays["passages"]) - 1,
-            "documents": len(arrays["documents"]) - 1,
-            "unknown": int((arrays["ids"] == unknown).sum()),
-            "files": write_shard(folder, number, arrays),
-        }
-        write_json(folder / record_file(number), record)
-        return record
+        return write_shard(folder, number, encode_block(text, encode_flat, continues), unknown)
 
     return write
 

@@ -50,15 +50,34 @@ def write_json(path, value):
     write_file(path, lambda file: file.write(content), claimed=True)
 
 
-def write_shard(folder, number, arrays):
-    """Write the arrays of a shard, a dictionary by kind, and return the record of its files for the index."""
+def write_shard(folder, number, arrays, unknown):
+    """Write the files of a shard.
+
+    Args:
+        folder: the folder of the store.
+        number: the number of the shard.
+        arrays: a dictionary by kind.
+        unknown: the id of `[UNK]`.
+
+    Returns:
+        The record of the shard for the index, which is also written, as the last file.
+    """
     files = {}
     for kind in KINDS:
         path = folder / shard_file(number, kind)
         with written_file(path, claimed=True) as file:
             np.save(file, arrays[kind], allow_pickle=False)
         files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
-    return files
+    record = {
+        "number": number,
+        "tokens": len(arrays["ids"]),
+        "passages": len(arrays["passages"]) - 1,
+        "documents": len(arrays["documents"]) - 1,
+        "unknown": int((arrays["ids"] == unknown).sum()),
+        "files": files,
+    }
+    write_json(folder / record_file(number), record)
+    return record
 
 
 def is_intact(folder, record):

@@ -39,6 +39,18 @@ def span_indexes(starts, positions):
     return np.searchsorted(starts, positions, side="right") - 1
 
 
+def checked_positions(positions, num_tokens):
+    """Positions of tokens as an array.
+
+    Raises:
+        IndexError: one is not in `[0, num_tokens)`.
+    """
+    positions = np.asarray(positions)
+    if positions.size and (positions.min() < 0 or positions.max() >= num_tokens):
+        raise IndexError(f"positions must be in [0, {num_tokens}); got {positions.min()} to {positions.max()}.")
+    return positions
+
+
 # An open memory map takes a file descriptor, and processes often have only 1,024.
 _MAPS_OPEN = 512
 
@@ -89,9 +101,7 @@ class TokenStore:
         Returns:
             An int32 array of the same shape.
         """
-        positions = np.asarray(positions)
-        if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
-            raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
+        positions = checked_positions(positions, self.num_tokens)
         if len(self._records) == 1:
             return self._ids(0)[positions].astype("int32")
         if not positions.size:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -205,6 +206,15 @@ def _ranked(parts, where):
     query, text = _text(parts["query"], where, "query"), _text(text, where)
     return RankedText(query, text, None if label is None else _number(label, where), where=where)
 
+
+# Several columns of a table that form one part of an example, a list.
+COLUMNS_OF_LISTS = {
+    "choices": re.compile(r"(choice|option|ending|solution|sol)_?\d+", re.IGNORECASE),
+    "negatives": re.compile(r"(hard_?)?negative_?\d+", re.IGNORECASE),
+    "scores": re.compile(r"score_?\d+", re.IGNORECASE),
+}
+# Parts that may be given several columns.
+LISTS = tuple(COLUMNS_OF_LISTS)
 
 # A column name belongs to the first part that lists it: a sentence next to a question is the second text.
 _TEXT = ("text", "sentence1", "premise", "question1", "question", "sentence", "query", "review", "utterance")

@@ -8,11 +8,9 @@ import numpy as np
 from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 from keras_bert_rebuild.data.batches import WINDOW, EpochBatches, length_windows
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
-from keras_bert_rebuild.data.pretraining.examples import lay_out
+from keras_bert_rebuild.data.pretraining.examples import SegmentExamples, lay_out
 from keras_bert_rebuild.data.pretraining.masking import UNITS, factorisation_order, mask_tokens
-from keras_bert_rebuild.data.pretraining.packed_pairs import PackedPairs
-from keras_bert_rebuild.data.pretraining.packed_rows import PackedPieces, lay_out_packed, sequence_lengths
-from keras_bert_rebuild.data.pretraining.segment_examples import SegmentExamples
+from keras_bert_rebuild.data.pretraining.packed_rows import PackedPairs, PackedPieces, lay_out_packed, sequence_lengths
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.data.random_numbers import Stream, below, uniform
 

@@ -1,6 +1,8 @@
-"""TensorFlow only: pretraining batches as a `tf.data.Dataset`."""
+"""TensorFlow's pipelines: pretraining batches as a `tf.data.Dataset`, and Google's files of pretraining examples."""
 
+import os
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -66,3 +68,49 @@ def _dataset(batch, count, threads, static):
 def _flat(batch):
     x, y = batch
     return [*x, *(y if isinstance(y, tuple) else (y,))]
+
+
+def read_pretraining_records(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    batch_size: int,
+    seq_len: int,
+    max_predictions: int,
+    next_sentence: bool = True,
+) -> Any:
+    """Batches of the examples in TFRecord files of `create_pretraining_data.py` of google-research/bert.
+
+    TensorFlow must be installed; the model may be on any backend.
+
+    Args:
+        paths: a file or a list of files; all are compressed if the name of the first ends in `.gz`.
+        batch_size: examples per batch; the last batch may have fewer.
+        seq_len, max_predictions: `max_seq_length` and `max_predictions_per_seq` of the script.
+        next_sentence: whether the model has a head for the next-sentence label.
+
+    Returns:
+        A `tf.data.Dataset` of batches `((tokens, segments, chosen), (labels, next))` or `((tokens, segments, chosen), labels)`,
+        int32, in the order of the files, see `PretrainingBatches.batch`; labels are the tokens before masking,
+        `(batch, seq_len, 1)`. Reading it raises TensorFlow's errors for a damaged file, or for an example of another shape.
+    """
+    import tensorflow as tf
+
+    files = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    lengths = {"input_ids": seq_len, "segment_ids": seq_len, "masked_lm_positions": max_predictions}
+    lengths |= {"masked_lm_ids": max_predictions, "next_sentence_labels": 1}
+    features = {name: tf.io.FixedLenFeature([length], tf.int64) for name, length in lengths.items()}
+    features["masked_lm_weights"] = tf.io.FixedLenFeature([max_predictions], tf.float32)  # 1 at real predictions, else 0
+
+    def batch(records):
+        examples = tf.io.parse_example(records, features)
+        integers = {name: tf.cast(examples[name], tf.int32) for name in lengths}
+        slots = tf.where(examples["masked_lm_weights"] > 0)
+        positions = tf.gather_nd(examples["masked_lm_positions"], slots)
+        places = tf.stack([slots[:, 0], positions], axis=1)
+        tokens, ids = integers["input_ids"], tf.gather_nd(integers["masked_lm_ids"], slots)
+        chosen = tf.tensor_scatter_nd_update(tf.zeros_like(tokens), places, tf.ones_like(ids))
+        labels = tf.tensor_scatter_nd_update(tokens, places, ids)[..., None]
+        x = tokens, integers["segment_ids"], chosen
+        return x, (labels, integers["next_sentence_labels"]) if next_sentence else labels
+
+    records = tf.data.TFRecordDataset(files, "GZIP" if files[0].endswith(".gz") else "")
+    return records.batch(batch_size).map(batch).prefetch(tf.data.AUTOTUNE)

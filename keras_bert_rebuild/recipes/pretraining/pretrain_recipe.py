@@ -7,12 +7,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.data.corpora.held_out import split_documents
+from keras_bert_rebuild.data.corpora.held_out import count_training_words, split_documents
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader, WordCounts
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
-from keras_bert_rebuild.data.corpora.training_words import count_training_words
 from keras_bert_rebuild.files.kinds import RECIPE, STORE, folder_kind
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.bert_model import BertModel

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.corpora.held_out import SomeDocuments
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
-from keras_bert_rebuild.data.pretraining.packed_pairs import MORE, WINDOW, PackedPairs
+from keras_bert_rebuild.data.pretraining.packed_rows import MORE, WINDOW, PackedPairs
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 from keras_bert_rebuild.data.pretraining.segment_pairs import Segments
 from keras_bert_rebuild.layers.masks import most_sequences

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.data.labelled.packed_groups import PackedGroups
+from keras_bert_rebuild.data.labelled.group_batches import PackedGroups
 from keras_bert_rebuild.data.packing import packed_places
 
 LENGTH = 32

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.data.retrieval import max_sim as module
-from keras_bert_rebuild.data.retrieval.max_sim import max_sim, stored_vectors
+from keras_bert_rebuild.data import max_sim as module
+from keras_bert_rebuild.data.max_sim import max_sim, stored_vectors
 
 
 def corpus(rng, documents=30, width=8):

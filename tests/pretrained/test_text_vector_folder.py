@@ -9,8 +9,7 @@ from helpers.small_tasks import small_encoder
 from safetensors.numpy import save_file
 
 from keras_bert_rebuild import WordPieceTokenizer
-from keras_bert_rebuild.pretrained.lower_cased import lower_cased
-from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
+from keras_bert_rebuild.pretrained.retriever_folder import lower_cased, read_retriever_folder
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, with_modules
 
 TRANSFORMER = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.checkpoints.modules import Module, Naming, dense, embedding, fused, norm, tied, under
-from keras_bert_rebuild.checkpoints.table import Row
+from keras_bert_rebuild.checkpoints.table import Module, Naming, Row, dense, embedding, fused, norm, tied, under
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write, load_variables
 
 PYTORCH = Naming(

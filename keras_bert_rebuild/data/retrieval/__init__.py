@@ -1,1 +1,0 @@
-"""Documents, queries, relevance judgements and rankings."""
