@@ -1,17 +1,8 @@
-"""Predicted scaling, and its table in the documentation."""
-
-from pathlib import Path
+"""Predicted scaling."""
 
 import pytest
 
-from keras_bert_rebuild.recipes.planning.plan_scaling import predicted_scaling, scaling_tables
-
-DOCS = Path(__file__).parents[3] / "docs" / "distribution.md"
-
-
-@pytest.mark.slow
-def test_the_tables_of_the_documentation_equal_the_function():
-    assert scaling_tables() in DOCS.read_text(encoding="utf-8")
+from keras_bert_rebuild.recipes.planning.plan_scaling import predicted_scaling
 
 
 def test_rows_go_from_1_to_256_chips_and_efficiency_is_relative_to_one_chip():
