@@ -1,4 +1,4 @@
-"""The blocks of the tutorial, the how-to pages and that of devices run as pasted, one after another, each page in an empty folder."""
+"""The blocks of the tutorial, of devices and of the how-to pages run as pasted, in order, each page in an empty folder."""
 
 from pathlib import Path
 
