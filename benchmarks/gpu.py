@@ -45,7 +45,7 @@ def parts(args):
     found = {
         "suite-jax": ("jax", args.jax, *suite),
         "suite-torch": ("torch", args.torch, *suite),
-        "jax_flash": ("jax", args.jax, "benchmarks/jax_flash.py", *(() if gpu else ("--interpret",))),
+        "jax_flash": ("jax", args.jax, "benchmarks/jax_kernels.py", "attention", *(() if gpu else ("--interpret",))),
         "embed": ("jax", args.jax, "benchmarks/embed.py", *on, *contenders, *names, *counts, *texts),
         "pretrain_step": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes),
         "pretrain_step_packed": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes, "--packing"),

@@ -7,8 +7,6 @@ On a GPU: the same with --size base --batch 128 --length 128 --dtype mixed_bfloa
 The two take turns on one model in one process: a span of the run (`--steps` steps, with its row of the curve and its part of the
 checkpoints), then as many bare steps, which call the compiled step and wait for the last loss only. The first rounds, which
 compile, are left out; what is printed are medians, their ratio, and the ratio of every round. A save is part of the span before it.
-
-With --executions N: `fit` on batches in memory with `steps_per_execution` 1, then N, instead of the loop.
 """
 
 import argparse
@@ -24,7 +22,6 @@ from keras_bert_rebuild.data.corpora.documents import TokenCorpus
 from keras_bert_rebuild.recipes.pretraining.pretrain import training_batches
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import TrainingRun
-from keras_bert_rebuild.training.compile_model import compile_model
 
 SIZES = {
     "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256},
@@ -66,33 +63,6 @@ def bare_steps(model, batches):
     return seconds
 
 
-class InMemory(keras.utils.PyDataset):
-    """Batches that were made before."""
-
-    def __init__(self, batches):
-        super().__init__()
-        self.batches = batches
-
-    def __len__(self):
-        return len(self.batches)
-
-    def __getitem__(self, index):
-        return self.batches[index]
-
-
-def compare_executions(model, settings, batches, number, rounds):
-    """Print the time of a step of `fit` with one and with several steps in an execution."""
-    predictions, found = settings.all_phases[0].max_predictions, {1: [], number: []}
-    for steps in found:  # a turn each would compile both in every round
-        compile_model(model, optimizer="adamw", max_predictions=predictions, steps_per_execution=steps)
-        for _ in range(rounds + WARM):
-            started = time.perf_counter()
-            model.fit(InMemory(batches), shuffle=False, verbose=0)
-            found[steps].append((time.perf_counter() - started) / len(batches) * 1e3)
-    one, several = (statistics.median(times[WARM:]) for times in found.values())
-    print(f"fit: {one:.2f} ms a step, {several:.2f} with {number} steps in an execution, ratio {several / one:.3f}")
-
-
 class Turns:
     """Called with every row of a run: times the span before it, then as many bare steps."""
 
@@ -115,7 +85,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--save-steps", type=int, help="steps between checkpoints; none unless given")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--executions", type=int, help="compare this steps_per_execution with 1; not on torch")
     parser.add_argument("--dtype", default="float32")
     args = parser.parse_args()
     keras.config.set_dtype_policy(args.dtype)
@@ -127,10 +96,6 @@ def main():
     corpus = random_corpus()
     data = training_batches(corpus, settings.all_phases[0], settings)
     model = settings.learned.build(settings.model_config(len(corpus.vocabulary), 0), settings)
-    if args.executions:
-        batches = [data.batch(0, i) for i in range(args.steps)]
-        compare_executions(model, settings, batches, args.executions, args.rounds)
-        return
     turns = Turns(args.steps)
     turns.model = model
     turns.batches = [keras.tree.map_structure(keras.ops.convert_to_tensor, data.batch(0, i)) for i in range(args.steps)]

@@ -16,7 +16,7 @@ is a separate process (`pretrain_step_worker.py`), and in every round each train
 A contender that can be run in several ways is run in the first one in `WAYS`; with --try-ways all are tried first
 and the fastest is used.
 
-Batches come from the docstrings of installed packages, or from a token store (--corpus). The workload "real" is single passages of
+Batches come from the docstrings of installed packages. The workload "real" is single passages of
 docstrings, which are short: ours batches them by length and pads to 32, 64, 96 or 128; transformers gets them in their order, each
 batch padded to its longest as its collator does; KerasHub padded to 128 as its preprocessor does. Its rounds are the quarters of
 a window of 32 batches, whatever --rounds and --steps say, and its ratios are of their sums. With --packing the rounds are such
@@ -36,7 +36,6 @@ import dataclasses
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -44,6 +43,7 @@ from pathlib import Path
 
 import numpy as np
 from pretrain_step_worker import TITLES, WAYS, write_batches
+from workers import Contender, environment
 
 from keras_bert_rebuild import BertConfig, WordPieceTokenizer, pretraining_batches
 from keras_bert_rebuild.data.batches import WINDOW
@@ -79,52 +79,6 @@ OURS, PEERS = ("tensorflow", "jax", "torch"), ("transformers", "keras_hub")
 GROUPED = 16
 # The rounds of the workload "real", together a window of batches.
 QUARTERS = 4
-# By then idle threads of the previous process sleep.
-PAUSE = 0.3
-
-
-class Worker:
-    """A contender in a separate process, warmed up."""
-
-    def __init__(self, python, job, log):
-        self.name, self.log = job["contender"], log
-        script = Path(__file__).with_name("pretrain_step_worker.py")
-        environment = {
-            **os.environ,
-            "KERAS_BACKEND": self.name if self.name in OURS else "tensorflow",
-            "OMP_NUM_THREADS": str(job["threads"]),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-            "TOKENIZERS_PARALLELISM": "false",
-            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        }
-        self.process = subprocess.Popen(
-            [python, str(script), json.dumps(job)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log.open("w"),
-            env=environment,
-            text=True,
-        )
-        self.started = self._answer()
-
-    def run(self, part, passes=1):
-        """Train on the batches of a slice, several times."""
-        return self.ask(f"run {part.start} {part.stop} {passes}")
-
-    def ask(self, words):
-        time.sleep(PAUSE)
-        print(words, file=self.process.stdin, flush=True)
-        return self._answer()
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-    def _answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.name} ended with {self.process.wait()}: {self.log.read_text()[-2000:]}")
-        return json.loads(line)
 
 
 def docstring_corpora(vocabulary=VOCABULARY):
@@ -185,20 +139,29 @@ def start(name, python, ways, job, folder):
         title = f"{TITLES[name]}, {way}"
         began = time.perf_counter()
         try:
-            worker = Worker(python, {**job, "contender": name, "way": way}, folder / f"{name}.log")
+            backend = name if name in OURS else "tensorflow"
+            given = json.dumps({**job, "contender": name, "way": way})
+            command = [python, str(Path(__file__).with_name("pretrain_step_worker.py")), given]
+            worker = Contender(command, folder / f"{name}.log", environment(backend, job["threads"]))
+            versions = worker.answer()["versions"]
         except RuntimeError as error:
             print(f"  {title} does not run: {error}", flush=True)
             continue
-        print(f"  {title}: {worker.started['versions']}, ready after {time.perf_counter() - began:.0f} s", flush=True)
-        first = worker.run(slice(0, 1))
+        print(f"  {title}: {versions}, ready after {time.perf_counter() - began:.0f} s", flush=True)
+        first = worker.ask(*run_of(slice(0, 1)))
         print(f"    {first['seconds']:.2f} s a step, {first['peak'] / 1e9:.2f} GB", flush=True)
         if best is None or first["seconds"] < best[0]:
             best, worker = (first["seconds"], worker, title), best and best[1]
         if worker is not None:
-            worker.close()
+            worker.end()
     if best is None:
         raise RuntimeError(f"{TITLES[name]} runs in none of the ways {', '.join(ways)}.")
     return best[1:]
+
+
+def run_of(part, passes=1):
+    """The command to train on the batches of a slice, several times."""
+    return "run", part.start, part.stop, passes
 
 
 def measure(args, workload, dtype, corpora, folder):
@@ -231,10 +194,10 @@ def measure(args, workload, dtype, corpora, folder):
         for ours, theirs in zip(*parts, strict=True):
             ceilings.append(workers[next(iter(args.ours))].ask("ceiling")["flops"])
             for name, worker in workers.items():
-                answers[name].append(worker.run(ours if name in OURS else theirs, args.passes))
+                answers[name].append(worker.ask(*run_of(ours if name in OURS else theirs, args.passes)))
     finally:
         for worker in workers.values():
-            worker.close()
+            worker.end()
     parts = [of_side * args.passes for of_side in parts]
     works = [sum((work_of(made[part]) for part in of_side), Work()) for made, of_side in zip(batches, parts, strict=True)]
     steps = [sum(part.stop - part.start for part in of_side) for of_side in parts]
@@ -308,7 +271,6 @@ def main():
     parser.add_argument(
         "--packing", nargs="?", const="texts", choices=("texts", "pairs"), help="ours packs texts, without NSP, or pairs into rows"
     )
-    parser.add_argument("--corpus", type=Path, help="a token store, as from keras-bert prepare, for 128 and 512")
     parser.add_argument("--output", type=Path, help="a file for the tables, which are also printed")
     args = parser.parse_args()
     args.ours = dict(pair.split("=", 1) for pair in args.ours) or {"tensorflow": sys.executable}
@@ -318,8 +280,6 @@ def main():
         parser.error(f"--ours takes {' or '.join(OURS)}, --peer takes {' or '.join(PEERS)}; got {', '.join(wrong)}.")
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])  # the workers too
     corpora = docstring_corpora()
-    if args.corpus is not None:
-        corpora[0] = args.corpus
     config = BertConfig(**SIZES[args.size], vocab_size=VOCABULARY, max_position_embeddings=POSITIONS)
     with tempfile.TemporaryDirectory() as folder:
         for workload_name in args.workload:

@@ -201,65 +201,11 @@ def peer(job):
     return {"steps": steps, "tokens": steps * job["batch_size"] * SEQ_LEN, "params": params, "snapshots": snapshots.found}
 
 
-def probe_batches(job):
-    """Write the batches that `masked_score` judges by, and return its losses, of the model and of the unigram."""
-    import numpy as np
-
-    from keras_bert_rebuild.data.corpora.token_store import TokenStore
-    from keras_bert_rebuild.recipes.pretraining.masked_score import masked_score, score_batches
-
-    folder = Path(job["folder"])
-    held_out, train = (TokenStore(folder / f"{name}-tokens") for name in ("held_out", "train"))
-    found = score_batches(held_out, SEQ_LEN, segments=False)
-    parts = [found.batch(0, index) for index in range(len(found))]
-    ids, chosen = (np.concatenate([inputs[i] for inputs, _ in parts]) for i in (0, 1))
-    labels = np.concatenate([labels[..., 0] for _, labels in parts])
-    vocabulary = held_out.vocabulary
-    special = {name: vocabulary.index(token) for name, token in (("pad", "[PAD]"), ("mask", "[MASK]"))}
-    special["kept"] = [vocabulary.index(token) for token in ("[PAD]", "[CLS]", "[SEP]")]
-    np.savez(job["batches"], ids=ids, chosen=chosen, labels=labels)
-    score = masked_score(job["model"], held_out, train, SEQ_LEN)
-    return {"loss": score.loss, "unigram": score.unigram_loss, **special}
-
-
-def probe(job):
-    """The losses by transformers' own code, for every context."""
-    import numpy as np
-    import torch
-    from transformers import AutoModelForMaskedLM
-
-    encoder = AutoModelForMaskedLM.from_pretrained(job["model"]).eval()
-    with np.load(job["batches"]) as file:
-        ids, labels, chosen = (torch.from_numpy(file[name]).long() for name in ("ids", "labels", "chosen"))
-    # Tokens of the context: neither predicted nor special.
-    context = (chosen == 0) & ~torch.isin(ids, torch.tensor(job["kept"]))
-    generator = torch.Generator().manual_seed(0)
-    shuffled = ids.clone()
-    for row, at in zip(shuffled, context, strict=True):
-        row[at] = row[at][torch.randperm(int(at.sum()), generator=generator)]
-    contexts = {
-        "the text": ids,
-        "shuffled": shuffled,
-        "another text": torch.where(context & context.roll(1, 0), ids.roll(1, 0), ids),
-        "nothing": torch.where(context, job["mask"], ids),
-    }
-    found = {}
-    for name, rows in contexts.items():
-        total = 0.0
-        for part in torch.arange(len(rows)).split(32):
-            with torch.no_grad():
-                logits = encoder(rows[part], attention_mask=(rows[part] != job["pad"]).long()).logits
-            at = chosen[part] == 1
-            total += float(torch.nn.functional.cross_entropy(logits[at], labels[part][at], reduction="sum"))
-        found[name] = total / int(chosen.sum())
-    return found
-
-
 # Steps whose speed decides how many fit into the minutes; their time is not counted.
 MEASURED = 24
 
 if __name__ == "__main__":
     what, job = sys.argv[1], json.loads(sys.argv[2])
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    workers = {each.__name__: each for each in (prepare, ours, score, peer, probe_batches, probe)}
+    workers = {each.__name__: each for each in (prepare, ours, score, peer)}
     print(json.dumps(workers[what](job)), flush=True)

@@ -1,11 +1,11 @@
 """From text to batches on one core, in one run: tokenising, compared with Hugging Face's tokenizers, `prepare`, batches.
 
-Command: python benchmarks/text.py [--corpus FILE] [--vocab FILE] [--memory 10 30]
-Time: two minutes for 15 MB; with --memory 10 a minute and a half more
+Command: python benchmarks/text.py [--corpus FILE] [--vocab FILE]
+Time: two minutes for 15 MB
 Needs: tokenizers (a dependency of the package), Linux.
 
-The goals: eight times the peer on English; 5 MB/s prepared; two million tokens per second in batches, with padding; the same peak
-memory within 10 % for ten times the corpus. Rates are per processor time, in alternating rounds, the best of each.
+The goals: eight times the peer on English; 5 MB/s prepared; two million tokens per second in batches, with padding.
+Rates are per processor time, in alternating rounds, the best of each.
 """
 
 import argparse
@@ -13,9 +13,6 @@ import itertools
 import lzma
 import operator
 import os
-import re
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,7 +23,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from tokenizers import BertWordPieceTokenizer
 
-import keras_bert_rebuild
 from keras_bert_rebuild import TokenStore, WordPieceTokenizer, prepare, pretraining_batches
 from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
 from keras_bert_rebuild.data.pretraining.masking import UNITS
@@ -41,21 +37,6 @@ VOCABULARY = 30000
 # (length, examples per batch), and the maximum of predictions per example for its length.
 SHAPES = ((128, 32), (128, 256), (512, 32), (512, 256))
 MAX_PREDICTIONS = {128: 20, 512: 77}
-
-# A copy of the corpus loses every n-th space, n a prime number, so that no other copy loses the same spaces.
-JOINED = 31
-
-# A process like the one that the command starts, without Keras, whose import would hide the memory of the work.
-MEMORY = """
-import resource, sys
-package = type(sys)("keras_bert_rebuild")
-package.__path__ = [sys.argv[1]]
-sys.modules["keras_bert_rebuild"] = package
-from keras_bert_rebuild.data.corpora.prepare import prepare
-prepare(*sys.argv[2:5], workers=int(sys.argv[5]))
-status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-print(status["VmHWM"].split()[0], resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-"""
 
 
 def read_lines(path):
@@ -133,39 +114,13 @@ def rate(data, seconds):
     return made / passed
 
 
-def peak_memory(lines, vocabulary, folder, times):
-    print("peak memory of preparing, MB   one process   of two workers: main process   larger worker")
-    for copies in (1, *times):
-        corpus = folder / f"corpus{copies}.txt"
-        with corpus.open("w", encoding="utf-8") as file:
-            for copy in range(copies):
-                file.writelines(f"{line}\n" for line in with_words_joined(lines, copy))
-        one, (main, worker) = (peaks(corpus, vocabulary, folder / f"memory{copies}-{workers}", workers) for workers in (1, 2))
-        print(f"  {corpus.stat().st_size / 1e6:,.0f} MB of text {one[0]:24.1f} {main:32.1f} {worker:15.1f}", flush=True)
-
-
-def with_words_joined(lines, copy):
-    """Lines with different words joined in every copy: text that is only repeated would have no new words."""
-    spaces = itertools.count(copy)
-    return (re.sub(" ", lambda _: " " if next(spaces) % JOINED else "", line) for line in lines)
-
-
-def peaks(corpus, vocabulary, output, workers):
-    """The highest resident set of the process that prepares, and of its largest child process, MB."""
-    arguments = map(str, (Path(keras_bert_rebuild.__file__).parent, corpus, vocabulary, output, workers))
-    done = subprocess.run([sys.executable, "-c", MEMORY, *arguments], stdout=subprocess.PIPE, check=True)
-    return [int(kibibytes) * 1024 / 1e6 for kibibytes in done.stdout.split()]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, help="a text file, .xz too; by default the docstrings of Python, NumPy and Keras")
     parser.add_argument("--vocab", type=Path, help="its vocabulary, lower-case or cased; by default one is learnt from the corpus")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long to measure every kind of batch (1)")
-    parser.add_argument("--memory", type=int, nargs="*", metavar="TIMES", help="peak memory too, also of multiples of the corpus")
     args = parser.parse_args()
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     lines = read_lines(args.corpus)
     texts = [line for line in lines if line]
     print(f"{len(texts):,} texts of {sum(map(len, texts)) / len(texts):.0f} characters", flush=True)
@@ -177,9 +132,6 @@ def main():
             save_vocabulary(train_vocabulary(words, VOCABULARY), vocabulary)
         tokenising(texts, vocabulary)
         making_batches(preparing(corpus, vocabulary, Path(folder)), args.seconds)
-        if args.memory is not None:
-            os.sched_setaffinity(0, cores)
-            peak_memory(lines, vocabulary, Path(folder), args.memory)
 
 
 if __name__ == "__main__":

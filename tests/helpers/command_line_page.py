@@ -16,8 +16,8 @@ INTRODUCTION = """\
 and a sentence for an error that the user can fix, with 130 when it was interrupted; a training that was stopped by a signal ends
 with 128 and its number, and the same command resumes it. `KERAS_BACKEND=jax` in front of a command chooses the backend, and
 `--verbose` after any verb shows the log of the backend and its libraries. Options are accepted with hyphens or underscores
-(`--batch_size`), and so are values (`multi_label`); [earlier names](../compatibility.md#options-of-the-command-line) still work.
-[Outputs](../outputs.md) describes when an existing output is replaced.
+(`--batch_size`), and so are values (`multi_label`), and [names of transformers](../compatibility.md#options-of-the-command-line).
+[Outputs](../security.md#outputs) describes when an existing output is replaced.
 """
 
 

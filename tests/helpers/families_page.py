@@ -58,8 +58,8 @@ FORMATS = {"huggingface": "Hugging Face", "google": "Google", "keras": "Keras"}
 BEFORE, AFTER = "## What each family can do\n", "\n## Heads\n"
 
 ABOUT = """
-Every cell is tried on a tiny model (`tests/families/test_capabilities.py`, `tests/export/test_families.py`); what a family
-lacks is refused in one sentence. Formats are read and written. The gallery of [the families](families.md) has their anatomy.
+Every capability is tried on a tiny model of every family (`tests/families/test_capabilities.py`, `tests/export/test_families.py`); what a
+family lacks is refused in one sentence. Formats are read and written. The gallery of [the families](families.md) has their anatomy.
 """
 
 
@@ -74,11 +74,10 @@ def tables():
             ", ".join(f"`{head}`" for head in heads_of(module)),
         )
         rows.append(f"| {_short(module)} | {formats} | {heads} | {'; '.join(missing)} |")
-    names = " | ".join(map(_short, modules()))
-    rows += ["", f"| | by | {names} |", f"|:--|:--|{':-:|' * len(modules())}"]
+    rows += ["", "| what | by | not for |", "|:--|:--|:--|"]
     for capability, call in CAPABILITIES.items():
-        cells = ["no" if (name_of_module(module), capability) in MISSING else "yes" for module in modules()]
-        rows.append(f"| {capability} | {call} | {' | '.join(cells)} |")
+        without = [_short(module) for module in modules() if (name_of_module(module), capability) in MISSING]
+        rows.append(f"| {capability} | {call} | {', '.join(without)} |")
     return "\n".join([ABOUT, *rows, ""])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from helpers.page_blocks import run_shell
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [*sorted((DOCS / "guides").glob("*.md")), DOCS / "how-to" / "from-sentence-transformers.md"]
+PAGES = sorted((DOCS / "guides").glob("*.md"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 LEFT_OUT = "..."
 
