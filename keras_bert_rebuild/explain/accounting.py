@@ -9,6 +9,16 @@ from keras_bert_rebuild.config import BertConfig, check_heads
 from keras_bert_rebuild.explain import explain_table
 from keras_bert_rebuild.explain.record import Record
 
+# Dtype policy to the bytes of a weight and of an activation.
+DTYPES = {
+    "float32": (4, 4),
+    "bfloat16": (2, 2),
+    "float16": (2, 2),
+    "mixed_bfloat16": (4, 2),
+    "mixed_float16": (4, 2),
+    "float64": (8, 8),
+}
+
 
 def steps_of(config, heads):
     """The steps of a model, in the order of the article.
@@ -32,17 +42,6 @@ def check_steps(config, heads):
     check_heads(heads)
     if not config.labels and any(head.endswith("classification") for head in heads):
         raise ValueError("a classification head must have labels in the config; it has none.")
-
-
-# Dtype policy to the bytes of a weight and of an activation.
-DTYPES = {
-    "float32": (4, 4),
-    "bfloat16": (2, 2),
-    "float16": (2, 2),
-    "mixed_bfloat16": (4, 2),
-    "mixed_float16": (4, 2),
-    "float64": (8, 8),
-}
 
 
 @dataclass(frozen=True)

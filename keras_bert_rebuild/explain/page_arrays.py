@@ -20,6 +20,12 @@ PRECISIONS = {
     "int8": ("int8", "the largest value of its row/254"),
 }
 
+# Maximum bytes of all layer and head arrays, uncompressed: base64 turns 7.2 MB into 10 MB, and they may not compress at all.
+BYTES = 7_100_000
+
+# Maximum bytes of a page, and of everything in it except arrays.
+PAGE_BYTES, REST = 10_000_000, 500_000
+
 
 def pack(array, precision):
     """An array as a dictionary for JSON.
@@ -75,13 +81,6 @@ def unpack(packed):
     if packed["precision"] == "int8":
         return codes * unpack(packed["scales"])[..., None]
     return codes
-
-
-# Maximum bytes of all layer and head arrays, uncompressed: base64 turns 7.2 MB into 10 MB, and they may not compress at all.
-BYTES = 7_100_000
-
-# Maximum bytes of a page, and of everything in it except arrays.
-PAGE_BYTES, REST = 10_000_000, 500_000
 
 
 def map_bytes(length, width, bytes_each, terms=0):

@@ -18,6 +18,9 @@ from keras_bert_rebuild.families import bert, table_of
 
 FORMATS = ("huggingface", "google")
 
+# Minimum width for both names side by side, not one below the other.
+WIDE = 184
+
 
 @dataclass(frozen=True)
 class WeightName:
@@ -164,10 +167,6 @@ def _weight_name(row, weights, shapes, name, num_heads, present):
     to_theirs = layout_of(row.layout).to_theirs
     theirs = joined if to_theirs is None else to_theirs(np.broadcast_to(np.float32(0), joined)).shape  # takes no memory
     return WeightName(row.path, shape, name, theirs, parameters, axis, num_heads, present, part)
-
-
-# Minimum width for both names side by side, not one below the other.
-WIDE = 184
 
 
 @dataclass(frozen=True)

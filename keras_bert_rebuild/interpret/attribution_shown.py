@@ -14,6 +14,15 @@ from keras_bert_rebuild.interpret.methods import METHODS
 # Number of tint levels, for and against.
 LEVELS = 10
 
+TITLE = "Which words carried the answer"
+
+# The columns of numbers in the table of words.
+NUMBERS = ("score", "± standard error")
+
+# Background of the strongest words, for and against, and text colours: two hues that are distinguishable with any colour vision.
+FOR, AGAINST = (43, 111, 208), (205, 98, 12)
+WHITE, BLACK = "rgb(255,255,255)", "rgb(0,0,0)"
+
 
 def levels(scores: Sequence[float]) -> list[int]:
     """For every score a level from −`LEVELS` to `LEVELS`, in proportion to the largest; 0 if all are 0.
@@ -65,12 +74,6 @@ def described(attribution: Any) -> list[str]:
 def name_of_text(number: int, count: int) -> str:
     """The name of a text among those that are read together."""
     return "text" if count == 1 else f"text {number + 1}"
-
-
-TITLE = "Which words carried the answer"
-
-# The columns of numbers in the table of words.
-NUMBERS = ("score", "± standard error")
 
 
 def attribution_page(attributions: Sequence[Any]) -> str:
@@ -156,11 +159,6 @@ def _class(level):
 
 def _signed(score):
     return f"{score:+.4f}".replace("-", "−")
-
-
-# Background of the strongest words, for and against, and text colours: two hues that are distinguishable with any colour vision.
-FOR, AGAINST = (43, 111, 208), (205, 98, 12)
-WHITE, BLACK = "rgb(255,255,255)", "rgb(0,0,0)"
 
 
 def print_attribution(console: Console, attribution: Any, top: int = 12, bar: int = 24) -> None:

@@ -11,6 +11,12 @@ from keras_bert_rebuild.explain.html_page import page_of_files
 from keras_bert_rebuild.explain.record import NUMBER, Record, make_table, spread
 from keras_bert_rebuild.files.printable import Verbatim, printable
 
+# Width in characters of the column of a depth, and of the columns before these.
+CELL, FIRST = 11, 14
+
+# The number of masks that get a table each.
+DETAILED = 4
+
 
 @dataclass(frozen=True)
 class LogitLens(Record):
@@ -124,13 +130,6 @@ def rounded(array: Any) -> Any:
 
 def _plain(values):
     return [_plain(row) for row in values] if values.ndim else float(f"{values:.4g}")
-
-
-# Width in characters of the column of a depth, and of the columns before these.
-CELL, FIRST = 11, 14
-
-# The number of masks that get a table each.
-DETAILED = 4
 
 
 def _overview(lens, depths):

@@ -13,6 +13,9 @@ from keras_bert_rebuild.interpret.subject import SubjectFunction
 
 RULES = ("gauss_legendre", "middle", "left", "right", "trapezoid")
 
+# The most words of which `Shapley` can evaluate all subsets.
+MOST_EXACT = 16
+
 
 def quadrature(rule: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Quadrature points in [0, 1] and weights that sum to 1, for the mean of a function: float64 `(steps,)` each.
@@ -103,10 +106,6 @@ def _products(gradient, vectors, function):
     for row, ids in enumerate(function.subject.tokens.ids):
         products[row, len(ids) :] = 0
     return products
-
-
-# With more words there are too many subsets, so permutations are sampled.
-MOST_EXACT = 16
 
 
 @dataclass(frozen=True)

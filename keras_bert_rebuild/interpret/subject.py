@@ -19,6 +19,11 @@ from keras_bert_rebuild.models.named_tensors import real_tokens
 from keras_bert_rebuild.tasks.text_rows import buckets_for, filled_up
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_text
 
+# The graphs of a model by the ids of their outputs. The symbolic tensors are retained, since an id may otherwise be reused.
+_GRAPHS: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
+
+BASELINES = ("mask", "pad", "zero")
+
 
 @dataclass(frozen=True)
 class LocatedTokens:
@@ -91,12 +96,6 @@ def located_tokens(
     return LocatedTokens(
         tuple(texts), tuple(np.asarray(ids) for ids in windows.ids), tuple(of_token), tuple(spans), tuple(words), tuple(word_spans)
     )
-
-
-# The graphs of a model by the ids of their outputs. The symbolic tensors are retained, since an id may otherwise be reused.
-_GRAPHS: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
-
-BASELINES = ("mask", "pad", "zero")
 
 
 @dataclass(frozen=True)
