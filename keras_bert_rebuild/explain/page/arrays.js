@@ -1,4 +1,4 @@
-// Unpack the arrays of explain/packed_arrays.py to Float32Array.
+// Unpack the arrays of explain/page_arrays.py to Float32Array.
 
 const dataElement = document.getElementById("data");
 const data = JSON.parse(dataElement.textContent);
