@@ -110,7 +110,7 @@ def _downloaded(repository, revision, weights, check_config):
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        info = huggingface_hub.HfApi().model_info(repository, revision=revision, files_metadata=True)
+        info = huggingface_hub.HfApi(endpoint=_address()).model_info(repository, revision=revision, files_metadata=True)
     except (HfHubHTTPError, OSError, RuntimeError, ValueError) as error:
         folder = _cached(repository, revision, weights)
         if folder is None or not _is_out_of_reach(error):
@@ -124,12 +124,14 @@ def _downloaded(repository, revision, weights, check_config):
     checksums = {file.rfilename: file.lfs.sha256 for file in info.siblings if file.lfs is not None}
     try:
         # By its name, so that the cache knows which commit it is when the hub cannot be asked.
-        folder = Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=_exactly(small)))
+        folder = Path(
+            huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=_exactly(small), endpoint=_address())
+        )
         if check_config is not None and (folder / "config.json").is_file():
             check_config(folder / "config.json")
         new = [name for name in large if not isinstance(_in_cache(repository, name, info.sha), str)]
         if new:
-            huggingface_hub.snapshot_download(repository, revision=info.sha, allow_patterns=_exactly(large))
+            download(revision=info.sha, allow_patterns=_exactly(large))
     except (HfHubHTTPError, OSError, RuntimeError) as error:
         raise _in_a_sentence(error, repository, revision) from None
     for name in new:
@@ -156,6 +158,13 @@ def chosen_files(names: list[str], weights: bool = True) -> tuple[list[str], lis
                 large += fitting
                 break
     return small, large
+
+
+def _address():
+    """The address of the hub, as it is now: the client reads the variable once, when it is imported."""
+    from huggingface_hub import constants
+
+    return os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")
 
 
 def _exactly(names):
@@ -207,7 +216,7 @@ def _is_out_of_reach(error):
 def _in_a_sentence(error, repository, revision):
     from huggingface_hub import constants, errors
 
-    place = f"{constants.ENDPOINT}/{repository}"
+    place = f"{_address()}/{repository}"
     if isinstance(error, errors.GatedRepoError):
         return ValueError(
             f"{repository} is gated: accept its conditions at {place}, then log in with `hf auth login` or set HF_TOKEN."
@@ -224,6 +233,6 @@ def _in_a_sentence(error, repository, revision):
         return ValueError(f"{repository} could not be written: {error.filename}: {error.strerror}.")
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return ValueError(
-        f"{repository} could not be downloaded from {constants.ENDPOINT} ({reason[:120]}): connect, or give the path of a folder; "
+        f"{repository} could not be downloaded from {_address()} ({reason[:120]}): connect, or give the path of a folder; "
         "what has come so far is kept, and the next call goes on from there."
     )

@@ -30,8 +30,7 @@ def hub(folder, tmp_path, monkeypatch):
     """A hub with this repository, and an empty cache."""
     hub = LoopbackHub({NAME: folder})
     with running(hub) as address:
-        monkeypatch.setattr(constants, "ENDPOINT", address)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
+        monkeypatch.setenv("HF_ENDPOINT", address)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         yield hub
 
