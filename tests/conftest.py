@@ -9,6 +9,8 @@ import signal
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# A test that means a path and gives a name of the hub asks nobody. The client reads this when it is imported.
+os.environ["HF_HUB_OFFLINE"] = "1"
 # On a GPU the processes of pytest, and those that tests start, share its memory.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 # Verbs that are tested keep no compiled programs in the cache folder of the user. Processes of pytest inherit the name.

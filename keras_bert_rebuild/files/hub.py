@@ -6,6 +6,7 @@ repository is executed.
 """
 
 import difflib
+import functools
 import hashlib
 import os
 import re
@@ -122,11 +123,10 @@ def _downloaded(repository, revision, weights, check_config):
         others = ", ".join(sorted({Path(name).suffix or name for name in names})) or "no files"
         raise ValueError(f"{repository} must have weights as .safetensors, .bin, .h5, .keras or a checkpoint; it has {others}.")
     checksums = {file.rfilename: file.lfs.sha256 for file in info.siblings if file.lfs is not None}
+    download = functools.partial(huggingface_hub.snapshot_download, repository, endpoint=_address())
     try:
         # By its name, so that the cache knows which commit it is when the hub cannot be asked.
-        folder = Path(
-            huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=_exactly(small), endpoint=_address())
-        )
+        folder = Path(download(revision=revision, allow_patterns=_exactly(small)))
         if check_config is not None and (folder / "config.json").is_file():
             check_config(folder / "config.json")
         new = [name for name in large if not isinstance(_in_cache(repository, name, info.sha), str)]

@@ -1,7 +1,6 @@
 """Recognise the checkpoint at a path by its contents."""
 
 import math
-import re
 from collections import namedtuple
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import google_table_of, huggingface_of, own, table_of
 from keras_bert_rebuild.families.bert_in_keras import KERAS_BERT, MODEL_GARDEN
+from keras_bert_rebuild.files.hub import located
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.reading import check_regular
@@ -40,12 +40,13 @@ ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors", "adapter_mo
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
-def find_checkpoint(path, config=None):
+def find_checkpoint(path, config=None, revision=None):
     """Find the checkpoint at a path; reads its config and names, but no weights.
 
     Args:
-        path: a folder or file in one of the formats of `from_pretrained`.
+        path: a folder or file in one of the formats of `from_pretrained`, or a name on the Hugging Face hub.
         config: a `BertConfig` or the path of a config file, for weights without a config file next to them.
+        revision: see `hub.located`.
 
     Returns:
         A `Checkpoint`.
@@ -53,7 +54,7 @@ def find_checkpoint(path, config=None):
     Raises:
         ValueError: the path does not exist or cannot be read.
     """
-    path = Path(path)
+    path = located_model(path, revision)
     if path.is_dir():
         return _find_in_folder(path, config)
     if not path.exists():
@@ -76,6 +77,16 @@ def find_checkpoint(path, config=None):
     raise ValueError(
         f"{path} must be a supported file: .keras, .h5, .safetensors, pytorch_model.bin, or a file of a TensorFlow checkpoint."
     )
+
+
+def located_model(path, revision=None):
+    """The path of a model, which is downloaded if it is a name on the hub and the config there is of a family that can be read."""
+    return located(path, revision, check_config=_check_family)
+
+
+def _check_family(path):
+    """Refuse the config.json of another family, or of a decoder, before its weights are downloaded."""
+    config_from_huggingface(read_json(path, "the config.json of a Hugging Face model"), path)
 
 
 def _find_in_folder(folder, config):
@@ -110,11 +121,6 @@ def _check_no_adapter(folder, beside):
 def _find_prefix(path, config):
     if Path(f"{path}.index").exists():
         return _tensorflow(path, config)
-    if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", str(path)) and not path.suffix:
-        raise ValueError(
-            f"there is no file or folder {path}. If it is a name on the Hugging Face hub, download it first: "
-            f"pip install huggingface_hub && hf download {path} --local-dir {path.name}"
-        )
     raise ValueError(f"there is no file or folder {path}, and no checkpoint {path}.index.")
 
 

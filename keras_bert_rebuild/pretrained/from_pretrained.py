@@ -13,6 +13,7 @@ import numpy as np
 from keras_bert_rebuild.checkpoints.loaded_values import METHODS
 from keras_bert_rebuild.checkpoints.transfer import LoadReport, load_variables
 from keras_bert_rebuild.config import BertConfig, check_heads
+from keras_bert_rebuild.files.hub import origin_of
 from keras_bert_rebuild.kernels import unwritten
 from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
@@ -36,15 +37,17 @@ def from_pretrained(
     extend_positions: str | None = None,
     config: BertConfig | str | os.PathLike[str] | None = None,
     padding_mask: bool = False,
+    revision: str | None = None,
 ) -> BertModel:
-    """Load a model of BERT's family from the checkpoint at a path.
+    """Load a model of BERT's family from the checkpoint at a path, or by its name on the Hugging Face hub.
 
     Supported are folders and files of Hugging Face (model.safetensors, also in shards; pytorch_model.bin if torch is installed;
     tf_model.h5), Google's TensorFlow checkpoints and those of the Model Garden (folder, prefix or any of their files, without
     TensorFlow), keras_bert's .h5 files, and Keras files of this library (.keras, .h5, .weights.h5).
 
     Args:
-        path: the folder or file.
+        path: the folder or file; or a name such as "google-bert/bert-base-uncased", "bert-base-uncased" or "name@revision", whose
+            files are downloaded once, see `hub.located`. A file or folder of that name wins.
         heads: names of the heads to load, from `config.HEADS`; empty for the bare encoder. None loads all heads of the checkpoint,
             or none if `output_layer_num` is given. A .keras or .h5 file of this library always loads with its own heads.
         seq_len: static length of the inputs, at most the maximum length of the checkpoint, to which the position table is cut. None
@@ -57,6 +60,7 @@ def from_pretrained(
         extend_positions: "repeat", "interpolate" or "hierarchical": how to extend the position table for a larger `seq_len`.
         config: a `BertConfig` or the path of a config file, if there is none next to the weights.
         padding_mask: take the padding mask from an additional input `Input-Mask` instead of the padding id.
+        revision: of a name, the branch, tag or commit; None for the main branch. The `load_report` says which commit it was.
 
     Returns:
         A `BertModel`, see `build_model`, with its `config` and a `load_report` of what was loaded.
@@ -66,7 +70,7 @@ def from_pretrained(
     """
     if extend_positions is not None and extend_positions not in METHODS:
         raise ValueError(f"extend_positions must be one of {', '.join(METHODS)}; got {extend_positions!r}.")
-    checkpoint = find_checkpoint(path, config)
+    checkpoint = find_checkpoint(path, config, revision)
     # Weights that are filled from the file need no initial values; those that may stay as they are do.
     initialization = skipped_initialization(unwritten) if strict else contextlib.nullcontext()
     with dtype_scope(dtype), initialization:
@@ -139,7 +143,9 @@ def _warn_of_unknown_weights(report, checkpoint):
 
 
 def _finished(model, report, checkpoint):
-    report.source, report.folder = f"{checkpoint.file} ({checkpoint.format})", str(checkpoint.folder)
+    origin = origin_of(checkpoint.folder)
+    file = checkpoint.file if origin is None else f"{checkpoint.file.name} of {origin}"
+    report.source, report.folder = f"{file} ({checkpoint.format})", str(checkpoint.folder)
     report.tokenizer_files = read_tokenizer_files(checkpoint.folder)
     model.load_report = report
     return model

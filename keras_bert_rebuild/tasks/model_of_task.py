@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_bert_rebuild.checkpoints.transfer import LoadReport, to_numpy
 from keras_bert_rebuild.data.batches import model_inputs
+from keras_bert_rebuild.files.hub import located
 from keras_bert_rebuild.kernels import unwritten
 from keras_bert_rebuild.layers.keras_layers import drawn_by_name, skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
@@ -141,7 +142,7 @@ def task_tokenizer(model, tokenizer=None):
     report = getattr(model, "load_report", None) or LoadReport()
     files = report.tokenizer_files
     if isinstance(tokenizer, (str, Path)):
-        path = Path(tokenizer)
+        path = located(tokenizer, weights=False)
         tokenizer, files = load_tokenizer(path), read_tokenizer_files(path if path.is_dir() else path.parent)
         if path.is_file() and path.name not in files:  # a vocab.txt with another name
             files = vocabulary_files(tokenizer, model.config.max_length)

@@ -11,7 +11,7 @@ from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.limits import check_values, value_of
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.reading import json_object
-from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint
+from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint, located_model
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
 from keras_bert_rebuild.pretrained.retriever_folder import lower_cased, read_retriever_folder
@@ -40,16 +40,23 @@ def save_task(task, path):
 
 
 def load_task(
-    path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, *, dtype: str | None = None, **settings: Any
+    path: str | os.PathLike[str],
+    kind: str | None = None,
+    tokenizer: Any = None,
+    *,
+    dtype: str | None = None,
+    revision: str | None = None,
+    **settings: Any,
 ) -> Any:
     """Load a fine-tuned model with its tokenizer.
 
     Args:
         path: a folder that `Task.save` wrote, one of sentence-transformers, PyLate or ColBERT that `read_retriever_folder` reads,
-            or a Hugging Face folder whose model class has the head of a task.
+            or a Hugging Face folder whose model class has the head of a task; or the name of one on the Hugging Face hub.
         kind: the task, such as "classification"; None to infer it from task.json, the folder or the head.
         tokenizer: None for the one in the folder.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
+        revision: of a name, as for `from_pretrained`.
         **settings: settings of the class that override task.json.
 
     Returns:
@@ -58,7 +65,8 @@ def load_task(
     Raises:
         ValueError: the task cannot be determined, or the weights or the settings in task.json belong to another task.
     """
-    file = Path(path) / FILE
+    path = located_model(path, revision)
+    file = path / FILE
     values = json_object(file)
     named = value_of(values, "task", str, file)
     retriever, modules = _retriever(path, kind or named), {}
@@ -138,22 +146,24 @@ def load_embedder(
     normalize: bool | None = None,
     max_len: int | None = None,
     dtype: str | None = None,
+    revision: str | None = None,
 ) -> Any:
     """Load any checkpoint as a `SentenceEmbedder`, with the settings of its folder or a pooling of the last block.
 
     Args:
         path: a folder that a `SentenceEmbedder` saved or one of sentence-transformers, whose settings are used; or any checkpoint
-            as for `from_pretrained`, whose last block is pooled.
+            as for `from_pretrained`, whose last block is pooled; or the name of either on the Hugging Face hub.
         tokenizer: None for the one next to the weights; otherwise as for `task_tokenizer`.
         poolings: None for the folder's, by default the mean.
         normalize: None for the folder's, by default False.
         max_len: maximum number of tokens; longer texts are truncated. None for the folder's, by default the model's.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
+        revision: of a name, as for `from_pretrained`.
 
     Raises:
         ValueError: the model does not compute a vector for a text, or the folder has modules that require other poolings.
     """
-    path = Path(path)
+    path = located_model(path, revision)
     retriever = read_retriever_folder(path) if path.is_dir() else None
     if retriever is not None and retriever.kind != "embedding":
         raise ValueError(f"{path} must be a model with a vector for each text; it is for {retriever.kind.replace('_', ' ')}.")

@@ -3,6 +3,7 @@
 import os
 from typing import Any, NamedTuple
 
+from keras_bert_rebuild.files.hub import located
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
@@ -65,15 +66,16 @@ SETTINGS = (
 )
 
 
-@reads_tokenizer_files
-def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokenizer:
+def load_tokenizer(path: str | os.PathLike[str], *, revision: str | None = None, **options: Any) -> BatchTokenizer:
     """The tokenizer of a checkpoint, recognised by its files.
 
     Args:
         path: a folder with vocab.txt (BERT), vocab.json and merges.txt (RoBERTa), spiece.model (ALBERT, XLNet),
             sentencepiece.bpe.model (XLM-RoBERTa), spm.model (DeBERTa) or tokenizer.json (any of them, CamemBERT and others); or
             the path of such a file.
-            tokenizer_config.json and config.json decide if the files are ambiguous.
+            tokenizer_config.json and config.json decide if the files are ambiguous. Or the name of a model on the Hugging Face hub,
+            of which only these files are downloaded.
+        revision: of a name, the branch, tag or commit; None for the main branch.
         options: arguments of the tokenizer.
 
     Returns:
@@ -83,7 +85,12 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
     Raises:
         ValueError: there are no such files, they are damaged, or belong to another kind of tokenizer.
     """
-    given = TokenizerFolder.of(path)
+    return _read(path if isinstance(path, TokenizerFolder) else located(path, revision, weights=False), **options)
+
+
+@reads_tokenizer_files
+def _read(given, **options):
+    """The tokenizer in a `TokenizerFolder`."""
     file = given.path.name if given.path.is_file() else None
     if not given.path.exists():
         raise ValueError(f"expected a folder with the files of a tokenizer at {given}; it does not exist.")

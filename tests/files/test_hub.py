@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers.loopback_hub import COMMIT, LoopbackHub, running
+from helpers.loopback_hub import COMMIT, LoopbackHub, asked_by_the_client
 from huggingface_hub import constants
 
 from keras_bert_rebuild.files.hub import SHORT_NAMES, chosen_files, located, origin_of
@@ -28,10 +28,7 @@ def folder(tmp_path):
 @pytest.fixture
 def hub(folder, tmp_path, monkeypatch):
     """A hub with this repository, and an empty cache."""
-    hub = LoopbackHub({NAME: folder})
-    with running(hub) as address:
-        monkeypatch.setenv("HF_ENDPOINT", address)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with asked_by_the_client(LoopbackHub({NAME: folder}), monkeypatch, tmp_path / "cache") as hub:
         yield hub
 
 

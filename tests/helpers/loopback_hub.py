@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from huggingface_hub import constants
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -62,6 +64,16 @@ def is_large(name):
 
 def _git_hash(data):
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+@contextmanager
+def asked_by_the_client(hub, monkeypatch, cache):
+    """While this hub runs, the client asks it, and keeps what it downloads in the folder `cache`."""
+    with running(hub) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        yield hub
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from keras_bert_rebuild.files.folders import written_again
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.pretrained.find_checkpoint import located_model
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
@@ -220,6 +221,7 @@ def make_task(spec, model, examples, settings):
         arguments["rates"] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
     arguments |= spec.settings_for(examples, settings)
     arguments |= {name: value for name in ("max_len", "stride") if (value := getattr(settings, name)) is not None}
+    model = located_model(model) if isinstance(model, (str, Path)) else model
     kind = _kind_of_folder(model, spec.kind) if isinstance(model, (str, Path)) and not settings.new_head else None
     if kind == spec.kind:
         return _trained_further(spec, load_task(model, kind), arguments)
