@@ -40,8 +40,8 @@ def test_a_task_is_loaded_by_its_name_and_says_which_commit_it_is(saved, hub):
         assert answers.probabilities == pytest.approx(expected.probabilities, abs=1e-6)
     assert load_task(f"{NAME}@{COMMIT}").settings() == load_task(NAME, revision="main").settings() == task.settings()
     assert f"model.safetensors of {NAME}@{COMMIT[:12]}" in task.model.load_report.source
-    assert load_tokenizer(NAME)("the cat").tolist() == TOKENIZER("the cat").tolist()
-    assert inspect_checkpoint(NAME)["config"] == task.model.config
+    assert load_tokenizer(NAME).tokens == TOKENIZER.tokens
+    assert inspect_checkpoint(NAME)["config"]["vocab_size"] == task.model.config.vocab_size
 
 
 def test_an_encoder_starts_from_a_name(saved, hub):
