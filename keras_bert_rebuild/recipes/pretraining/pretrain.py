@@ -33,8 +33,7 @@ from keras_bert_rebuild.recipes.probing.probes import Probes
 from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
-from keras_bert_rebuild.training.distributed.host_watch import watched_hosts
-from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement
+from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement, trained_together
 
 # Version of the examples of runs with phases of several lengths; in version 1, that of 0.2, all phases drew the same.
 EXAMPLES_VERSION = 2
@@ -130,7 +129,7 @@ def pretrain(
     created.
 
     On several hosts, call it on each with the same arguments except `host_index`, and with a folder that all of them can read:
-    host 0 writes it, and all read checkpoints from it. If one host stops, all do (`watched_hosts`).
+    host 0 writes it, and all read checkpoints from it. If one host stops, all do (`trained_together`).
 
     Args:
         store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or another `TokenCorpus`, such as a
@@ -161,7 +160,7 @@ def pretrain(
     _check_batches(settings, where)
     inputs = [path for path in (store, *settings.read_paths) if isinstance(path, (str, Path))]
     with (
-        watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
+        trained_together(ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
         claimed_run(output, RUN, inputs) if where.writes else contextlib.nullcontext(),
     ):
         return _pretrain(store, output, settings, where, report, started)

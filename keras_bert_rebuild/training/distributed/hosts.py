@@ -1,7 +1,10 @@
 """The processes of a training on several hosts: how they join and exchange values."""
 
+import atexit
+import contextlib
 import hashlib
 import os
+import sys
 
 import keras
 import numpy as np
@@ -10,6 +13,10 @@ from keras_bert_rebuild.kernels import traits
 
 # The environment variables that `keras.distribution.initialize` reads for missing arguments.
 ADDRESSES, COUNT, INDEX = (f"KERAS_DISTRIBUTION_{name}" for name in ("JOB_ADDRESSES", "NUM_PROCESSES", "PROCESS_ID"))
+
+
+# The exit code of a process whose training failed on its host, for example because another host stopped.
+EXIT_CODE = 3
 
 
 class DisagreementError(ValueError):
@@ -104,6 +111,53 @@ def check_agreement(values):
     others = [f"{name} (here {value!r})" for (name, value), is_same in zip(values.items(), same, strict=True) if not is_same]
     if others:
         raise DisagreementError(f"all hosts must agree; they differ in {', '.join(others)}.")
+
+
+@contextlib.contextmanager
+def trained_together(ends_together=()):
+    """Make all hosts of a training end when one stops; with one host it does nothing.
+
+    Hosts whose training ends leave together. When a host stops in any other way, JAX ends the others: at once where a step notices
+    a broken connection or host 0 is gone, else after 100 seconds without a heartbeat to `jax.distributed`. A process whose training
+    failed does not wait for the others when it ends, and has the exit code `EXIT_CODE`.
+
+    Args:
+        ends_together: exceptions that are raised on all hosts.
+
+    Raises:
+        ConnectionError: a step failed, as it does if another host has stopped.
+
+    Reference: https://docs.jax.dev/en/latest/_autosummary/jax.distributed.initialize.html for the heartbeats.
+    """
+    if host_count() == 1:
+        yield
+        return
+    together = False
+    try:
+        yield
+        together = True
+    except ends_together:
+        together = True
+        raise
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise ConnectionError(
+            f"a step failed on host {host_index()} of {host_count()}, as it does if another host has stopped: {reason}; the same "
+            "command on all hosts resumes from the last checkpoint."
+        ) from error
+    finally:
+        if together:
+            gathered([0])  # host 0 may still be writing
+        else:
+            atexit.register(_leave_alone)
+
+
+def _leave_alone():
+    """Exit at the end of a process whose training failed: JAX would wait for the others, for five minutes, and abort."""
+    with contextlib.suppress(OSError, ValueError):  # the stream is closed
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(EXIT_CODE)
 
 
 def whole_array(tensor):

@@ -1,10 +1,24 @@
-"""The settings with which a host joins others, and what the hosts agree on."""
+"""The settings with which a host joins others, what the hosts agree on, and how they leave."""
+
+import atexit
+import os
+import sys
 
 import keras
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.training.distributed.hosts import check_agreement, gathered, host_count, host_index, join_hosts, whole_array
+from keras_bert_rebuild.training.distributed import hosts
+from keras_bert_rebuild.training.distributed.hosts import (
+    EXIT_CODE,
+    check_agreement,
+    gathered,
+    host_count,
+    host_index,
+    join_hosts,
+    trained_together,
+    whole_array,
+)
 
 ENVIRONMENT = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES", "KERAS_DISTRIBUTION_PROCESS_ID")
 IS_JAX = keras.config.backend() == "jax"
@@ -61,8 +75,6 @@ def test_a_host_alone_agrees_with_itself():
 
 
 def test_hosts_that_differ_are_told_the_difference(monkeypatch):
-    from keras_bert_rebuild.training.distributed import hosts
-
     monkeypatch.setattr(hosts, "gathered", lambda values: np.stack([values, np.add(values, [0, 1])]))
     with pytest.raises(ValueError, match=r"all hosts must agree; they differ in seed \(here 7\)\."):
         check_agreement({"steps": 3, "seed": 7})
@@ -71,3 +83,53 @@ def test_hosts_that_differ_are_told_the_difference(monkeypatch):
 def test_an_array_is_read_whole_whatever_its_shape():
     for value in (3.0, [1.0, 2.0]):
         assert whole_array(keras.Variable(np.array(value, "float32")).value).tolist() == value
+
+
+@pytest.fixture
+def left(monkeypatch):
+    """How the second of two hosts left a training, a list."""
+    found = []
+    monkeypatch.setattr(hosts, "host_count", lambda: 2)
+    monkeypatch.setattr(hosts, "host_index", lambda: 1)
+    monkeypatch.setattr(hosts, "gathered", lambda values: found.append("together"))
+    monkeypatch.setattr(atexit, "register", lambda function: found.append(function))
+    return found
+
+
+def test_hosts_leave_together_after_a_training_and_after_an_error_of_all(left):
+    with trained_together():
+        pass
+    with pytest.raises(KeyError), trained_together(ends_together=(KeyError,)):
+        raise KeyError
+    assert left == ["together"] * 2
+
+
+def test_a_host_with_an_error_of_its_own_leaves_alone(left):
+    with pytest.raises(OSError, match="No space left"), trained_together(ends_together=(KeyError,)):
+        raise OSError("No space left on device")
+    assert left == [hosts._leave_alone]
+
+
+def test_a_step_that_fails_is_a_sentence_that_says_how_to_go_on(left):
+    sentence = r"^a step failed on host 1 of 2, .*: Connection closed by peer; the same command on all hosts resumes from the last"
+    with pytest.raises(ConnectionError, match=sentence), trained_together():
+        raise RuntimeError("Connection closed by peer.\n*** a trace ***")
+    assert left == [hosts._leave_alone]
+
+
+def test_one_host_waits_for_nobody():
+    with pytest.raises(RuntimeError, match="a bug"), trained_together():
+        raise RuntimeError("a bug")
+
+
+def test_a_host_that_leaves_on_its_own_ends_even_if_its_output_is_closed(monkeypatch):
+    class Closed:
+        def flush(self):
+            raise BrokenPipeError
+
+    codes = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", Closed())
+        hosts._leave_alone()
+    assert codes == [EXIT_CODE]

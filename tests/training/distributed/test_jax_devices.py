@@ -13,7 +13,7 @@ import yaml
 from helpers import hosts_run
 from helpers.other_process import finish, start
 
-from keras_bert_rebuild.training.distributed.host_watch import EXIT_CODE
+from keras_bert_rebuild.training.distributed.hosts import EXIT_CODE
 
 pytestmark = [
     pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend"),
@@ -87,7 +87,9 @@ def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_
     began = time.monotonic()
     code, _, err = finish(other)
     assert code == EXIT_CODE
-    assert err.strip().splitlines()[-1].startswith("Host 1 of 2 has stopped, so host 0 stops too; the same command on all hosts")
+    last = err.strip().splitlines()[-1]
+    assert "a step failed on host 0 of 2, as it does if another host has stopped: " in last
+    assert last.endswith("; the same command on all hosts resumes from the last checkpoint.")
     assert "Traceback" not in err
     assert time.monotonic() - began < 20
     assert sorted(path.name for path in (output / "checkpoints").glob("[!.]*")) == ["step-00000005", "step-00000010"]
