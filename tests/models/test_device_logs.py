@@ -7,8 +7,7 @@ from helpers.numbered_batches import NumberedBatches
 from helpers.small import compiled, small_batch, small_model
 
 from keras_bert_rebuild.models.device_logs import DeviceLogs, as_numbers, stays_on_device
-from keras_bert_rebuild.training.state.callbacks import StopOnSignal
-from keras_bert_rebuild.training.state.non_finite_loss import StopOnNonFiniteLoss
+from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss, StopOnSignal
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 

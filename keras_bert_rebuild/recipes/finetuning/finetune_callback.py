@@ -14,7 +14,7 @@ from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossErr
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.training.state.callbacks import CountedCallback
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter, SpoiledStateError
+from keras_bert_rebuild.training.state.save_checkpoints import CheckpointWriter, SpoiledStateError
 from keras_bert_rebuild.training.state.train_state import write_state
 
 

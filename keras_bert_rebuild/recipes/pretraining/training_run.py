@@ -18,10 +18,9 @@ from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, gathered
 from keras_bert_rebuild.training.optimizers.by_path import averaged_weights
-from keras_bert_rebuild.training.state.callbacks import StopOnSignal, StopTogether
+from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss, StopOnSignal, StopTogether
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter
-from keras_bert_rebuild.training.state.non_finite_loss import StopOnNonFiniteLoss
+from keras_bert_rebuild.training.state.save_checkpoints import CheckpointWriter
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 from keras_bert_rebuild.training.state.train_state import FiniteState, write_state
 

@@ -11,7 +11,7 @@ from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossErr
 from keras_bert_rebuild.training.distributed.distribution import Distribution
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter, SpoiledStateError
+from keras_bert_rebuild.training.state.save_checkpoints import CheckpointWriter, SpoiledStateError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 

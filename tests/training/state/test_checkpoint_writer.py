@@ -11,8 +11,7 @@ from helpers.tiny_training import At, fit, tiny_model
 
 from keras_bert_rebuild.training.state import train_state
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter, SpoiledStateError
-from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
+from keras_bert_rebuild.training.state.save_checkpoints import CheckpointWriter, SaveCheckpoints, SpoiledStateError
 from keras_bert_rebuild.training.state.train_state import CopiedState
 
 

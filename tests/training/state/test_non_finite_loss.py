@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers.tiny_training import batches, fit, tiny_model
 
-from keras_bert_rebuild.training.state.non_finite_loss import StopOnNonFiniteLoss
+from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss
 
 
 def batch_of(step):

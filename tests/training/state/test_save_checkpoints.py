@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from helpers.tiny_training import At, batches, fit, stop, tiny_model
 
+from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.state.non_finite_loss import StopOnNonFiniteLoss
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.state.train_state import write_state
 
