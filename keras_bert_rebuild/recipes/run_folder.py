@@ -226,13 +226,30 @@ def _starts(file):
 def _check_same(before, now, path):
     # An earlier version recorded less about the corpus; only what it recorded is compared.
     known, corpus = (values["corpus"] if isinstance(values.get("corpus"), dict) else {} for values in (before, now))
-    _refuse("on another corpus", "corpus", [(name, value, corpus.get(name)) for name, value in known.items()], path)
+    refuse_other(path, "a run on another corpus", "corpus", [(name, value, corpus.get(name)) for name, value in known.items()])
     # A switch that an earlier version did not have was off.
     names = [name for name in {**before, **now} if name not in (*FREE, "corpus") and (name in before or now[name] is not False)]
-    _refuse("with other settings", "settings", [(name, before.get(name), now.get(name)) for name in names], path)
+    values = [(name, before.get(name), now.get(name)) for name in names]
+    refuse_other(path, "a run with other settings", "settings", values)
 
 
-def _refuse(what, same, values, path):
-    listed = "; ".join(f"{name} was {before!r} and is {now!r}" for name, before, now in values if before != now)
+def refuse_other(path, what, same, values):
+    """Refuse a folder that holds something else than what is asked for now.
+
+    Args:
+        path: the folder.
+        what: what it holds, for the error.
+        same: what the user should keep to go on in this folder.
+        values: what is compared: its name, and the earlier and the present value.
+
+    Raises:
+        ValueError: two values differ; the error lists all that do.
+    """
+    listed = "; ".join(f"{name} was {_short(before)} and is {_short(now)}" for name, before, now in values if before != now)
     if listed:
-        raise ValueError(f"{path} holds a run {what}: {listed}. Choose another folder, or the same {same}.")
+        raise ValueError(f"{path} holds {what}: {listed}. Choose another folder, or the same {same}.")
+
+
+def _short(value):
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

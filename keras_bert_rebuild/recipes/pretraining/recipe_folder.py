@@ -12,7 +12,7 @@ from keras_bert_rebuild.files.kinds import STORE, folder_kind
 from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.pretraining.masked_score import MaskedScore
 from keras_bert_rebuild.recipes.pretraining.recipe import Recipe
-from keras_bert_rebuild.recipes.run_folder import FREE, read_yaml, write_yaml
+from keras_bert_rebuild.recipes.run_folder import FREE, read_yaml, refuse_other, write_yaml
 from keras_bert_rebuild.recipes.settings import plain
 
 
@@ -121,18 +121,11 @@ def _decision(decided, sizes, file):
 
 def _check_same(before, now, path):
     """Refuse a folder of another training; the error names what differs, by nested key where there is one."""
-    differing = []
+    values = []
     for name, value in now.items():
         known = before.get(name)
         if isinstance(value, dict) and isinstance(known, dict):
-            names = [key for key in {**known, **value} if known.get(key) != value.get(key)]
-            differing += [f"{key} was {_short(known.get(key))} and is {_short(value.get(key))}" for key in names]
-        elif known != value:
-            differing.append(f"{name} was {_short(known)} and is {_short(value)}")
-    if differing:
-        raise ValueError(f"{path} holds another training: {'; '.join(differing)}. Choose another folder, or the same command.")
-
-
-def _short(value):
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:117]}..."
+            values += [(key, known.get(key), value.get(key)) for key in {**known, **value}]
+        else:
+            values.append((name, known, value))
+    refuse_other(path, "another training", "command", values)

@@ -1,14 +1,17 @@
-"""Teacher and student of a distillation: loading the one, and the config and the first weights of the other."""
+"""Teacher and student of a distillation: loading the one, the config and first weights of the other, and pairs of their layers."""
 
 import functools
 
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, tokenizer_of_files
@@ -221,3 +224,28 @@ def copy_weights(teacher, student, blocks):
         pairs.append((variable, source))
     for variable, source in pairs:
         variable.assign(ops.copy(source.value))  # JAX donates the buffers of both to a step
+
+
+def layer_pairs(layers, teacher, student):
+    """Pairs of a layer of the teacher and one of the student.
+
+    Args:
+        layers: "last", the last of each; "uniform", each layer of the student with one of the teacher at equal distances; or pairs.
+        teacher, student: the `BertConfig` of each.
+
+    Reference: Jiao et al., 2020, section 3.1, for "uniform" (https://arxiv.org/abs/1909.10351).
+    """
+    theirs, mine = teacher.num_hidden_layers, student.num_hidden_layers
+    if layers == "last":
+        return ((theirs, mine),)
+    if layers == "uniform":
+        return tuple((round(n * theirs / mine), n) for n in range(1, mine + 1))
+    return tuple(layers)
+
+
+def without_head(student):
+    """The encoder of a student, as a model that shares its layers."""
+    hidden = PretrainingGraph(student).without_last_layers.outputs[0]
+    model = BertModel(bare_if_one([tensor for tensor in student.inputs if tensor.name != "Input-Masked"]), hidden)
+    model.config = student.config
+    return model

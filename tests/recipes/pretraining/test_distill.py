@@ -12,9 +12,14 @@ from keras import ops
 
 from keras_bert_rebuild import BertConfig, build_model, from_pretrained, save_pretrained
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.recipes.pretraining.distill import DistillSettings, distill
-from keras_bert_rebuild.recipes.pretraining.distilled_tokens import layer_pairs, objectives_of
-from keras_bert_rebuild.recipes.pretraining.student import copy_weights, source_blocks, starts_from_teacher, student_config
+from keras_bert_rebuild.recipes.pretraining.distill import DistillSettings, distill, objectives_of
+from keras_bert_rebuild.recipes.pretraining.student import (
+    copy_weights,
+    layer_pairs,
+    source_blocks,
+    starts_from_teacher,
+    student_config,
+)
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory, trained_flops
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
