@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from keras_bert_rebuild.data.text_files import LONGEST_LINE, location, opened, read_lines, suffix_of
 from keras_bert_rebuild.files.durable import write_text
-from keras_bert_rebuild.files.limits import check_limit, is_of_type
+from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.reading import is_of_type
 
 _JSON = (".jsonl", ".ndjson")
 _PLAIN = (".txt", ".md")

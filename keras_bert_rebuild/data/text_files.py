@@ -8,7 +8,8 @@ import zlib
 from pathlib import Path
 
 from keras_bert_rebuild.files.limits import check_limit, limit
-from keras_bert_rebuild.files.reading import BoundedUnpacking, check_regular
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.reading import check_regular
 
 TEXT = (".txt", ".md")
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
@@ -160,3 +161,39 @@ def suffix_of(path):
     """The suffix of a file name that gives its format, in lower case: `.jsonl` for `train.jsonl.xz`."""
     path = Path(path)
     return (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()
+
+
+class BoundedUnpacking(io.RawIOBase):
+    """The decompressed bytes of a file; raises an error if they exceed a multiple of its size: a kilobyte can expand to gigabytes.
+
+    Args:
+        stream: the stream of decompressed bytes, such as `lzma.open` returns.
+        path: the file, for its size and for errors.
+    """
+
+    def __init__(self, stream, path):
+        self._stream, self._path, self._done = stream, path, 0
+        self._maximum = max(limit("unpacked_floor_bytes"), limit("unpacked_ratio") * Path(path).stat().st_size)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        """Decompress the next bytes.
+
+        Raises:
+            ValueError: the limit is exceeded.
+        """
+        content = self._stream.read(len(buffer))
+        self._done += len(content)
+        if self._done > self._maximum:
+            raise ValueError(
+                f"{printable(self._path)} decompresses to over {self._maximum:,} bytes, {limit('unpacked_ratio')} times its size, "
+                "which no text does: decompress it first if this is intended."
+            )
+        buffer[: len(content)] = content
+        return len(content)
+
+    def close(self):
+        self._stream.close()
+        super().close()

@@ -5,7 +5,7 @@ import json
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, Unigram, WordPiece
 
-from keras_bert_rebuild.files.reading import read_varint
+from keras_bert_rebuild.checkpoints.leveldb_table import fields_of
 from keras_bert_rebuild.pretrained.tokenizer_files import tokenizer_of_files, vocabulary_files
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.encoding import CLS_SEGMENT
@@ -78,22 +78,8 @@ def _charsmap(content):
 
 
 def _fields(content):
-    """The fields of a protocol buffer by number: integers, or bytes for length-delimited fields; the last of repeated ones.
-
-    Reference: https://protobuf.dev/programming-guides/encoding/.
-    """
-    fields, offset = {}, 0
-    while offset < len(content):
-        key, offset = read_varint(content, offset)
-        number, kind = key >> 3, key & 7
-        if kind == 0:
-            fields[number], offset = read_varint(content, offset)
-        elif kind == 2:
-            size, offset = read_varint(content, offset)
-            fields[number], offset = content[offset : offset + size], offset + size
-        else:
-            offset += {1: 8, 5: 4}[kind]
-    return fields
+    """The fields of a protocol buffer by number: integers, or bytes; the last value of repeated ones."""
+    return {number: values[-1] for number, values in fields_of(content).items()}
 
 
 def tokenizer_files_outside(model, tokenizer, max_len):

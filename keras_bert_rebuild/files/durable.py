@@ -1,14 +1,18 @@
-"""Atomic files: a file gets its name only when its content is on disk."""
+"""Atomic files: a file gets its name only when its content is on disk. And files of arrays, mapped into memory."""
 
 import contextlib
 import errno
+import math
 import os
 import re
 import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from keras_bert_rebuild.files.locked import lock_file, locked, short_name
+from keras_bert_rebuild.files.printable import printable
 
 # The disk or the user's part of it is full; a file is larger, or more files are open, than the system allows.
 _LIMITS = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE") if hasattr(errno, name))
@@ -148,3 +152,39 @@ def umask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+# What `numpy.save` writes; a header is compared with it, and never evaluated.
+_NPY_BEGIN = b"\x93NUMPY\x01\x00"
+
+
+_NPY_HEADER = re.compile(rb"\{'descr': '([^']{1,20})', 'fortran_order': (True|False), 'shape': \(([\d, ]{0,100})\), \} *\n")
+
+
+def mapped_array(file, dtype, shape):
+    """The memory-mapped array in a file.
+
+    Args:
+        file: the file, open for reading bytes, at its beginning.
+        dtype: the dtype that it must have.
+        shape: the shape that it must have, with None for sizes that may be any.
+
+    Raises:
+        ValueError: the file is damaged, or has another dtype, shape or number of bytes.
+    """
+    begin = file.read(len(_NPY_BEGIN) + 2)
+    header = _NPY_HEADER.fullmatch(file.read(int.from_bytes(begin[-2:], "little"))) if begin[:-2] == _NPY_BEGIN else None
+    if header is None:
+        raise ValueError(f"expected an array in NumPy's format; {printable(file.name)} is damaged or something else.")
+    found, sizes = header[1].decode("latin-1"), tuple(int(size) for size in re.findall(rb"\d+", header[3]))
+    fits = found == np.lib.format.dtype_to_descr(np.dtype(dtype)) and len(sizes) == len(shape)
+    if not fits or any(size not in (None, given) for size, given in zip(shape, sizes, strict=True)):
+        raise ValueError(
+            f"expected an array of dtype {dtype} and shape {shape}; {printable(file.name)} has {printable(found)} and {sizes}."
+        )
+    content = os.fstat(file.fileno()).st_size - file.tell()
+    if content != math.prod(sizes) * np.dtype(dtype).itemsize:
+        raise ValueError(f"expected {sizes} numbers of dtype {dtype}; {printable(file.name)} has {content:,} bytes of them.")
+    order = "F" if header[2] == b"True" else "C"
+    # A plain array over the map, since np.memmap slows down every access.
+    return np.asarray(np.memmap(file, dtype, "r", file.tell(), sizes, order))

@@ -1,19 +1,18 @@
-"""Users' files: only regular ones are opened, and only what the limits allow is decompressed, parsed or mapped.
+"""Users' files: only regular ones are opened, only what the limits allow is decompressed or parsed, and values have expected types.
 
-Formats that are read here are texts, JSON, NumPy's arrays and varints, the integers of protocol buffers and LevelDB.
+Formats that are read here are texts, JSON and varints, the integers of protocol buffers and LevelDB.
 """
 
-import io
 import json
-import math
+import numbers
 import os
-import re
 import stat
+import types
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
 
-import numpy as np
-
-from keras_bert_rebuild.files.limits import check_limit, limit
+from keras_bert_rebuild.files.limits import check_limit, is_number
 from keras_bert_rebuild.files.printable import printable
 
 # How a file of git's extension for large files begins if its content was not downloaded, and its largest size.
@@ -85,42 +84,6 @@ def read_text(path, limit_name, what="text", encoding="utf-8"):
         raise ValueError(f"{printable(path)} must be {what} in UTF-8; byte {error.start} is not{seems}.") from None
 
 
-class BoundedUnpacking(io.RawIOBase):
-    """The decompressed bytes of a file; raises an error if they exceed a multiple of its size: a kilobyte can expand to gigabytes.
-
-    Args:
-        stream: the stream of decompressed bytes, such as `lzma.open` returns.
-        path: the file, for its size and for errors.
-    """
-
-    def __init__(self, stream, path):
-        self._stream, self._path, self._done = stream, path, 0
-        self._maximum = max(limit("unpacked_floor_bytes"), limit("unpacked_ratio") * Path(path).stat().st_size)
-
-    def readable(self):
-        return True
-
-    def readinto(self, buffer):
-        """Decompress the next bytes.
-
-        Raises:
-            ValueError: the limit is exceeded.
-        """
-        content = self._stream.read(len(buffer))
-        self._done += len(content)
-        if self._done > self._maximum:
-            raise ValueError(
-                f"{printable(self._path)} decompresses to over {self._maximum:,} bytes, {limit('unpacked_ratio')} times its size, "
-                "which no text does: decompress it first if this is intended."
-            )
-        buffer[: len(content)] = content
-        return len(content)
-
-    def close(self):
-        self._stream.close()
-        super().close()
-
-
 def parse_json(text, where, values_limit="json_values"):
     """The value of a JSON text.
 
@@ -181,37 +144,9 @@ def json_object(path):
     return values
 
 
-_NPY_BEGIN = b"\x93NUMPY\x01\x00"
-_NPY_HEADER = re.compile(rb"\{'descr': '([^']{1,20})', 'fortran_order': (True|False), 'shape': \(([\d, ]{0,100})\), \} *\n")
-
-
-def mapped_array(file, dtype, shape):
-    """The memory-mapped array in a file.
-
-    Args:
-        file: the file, open for reading bytes, at its beginning.
-        dtype: the dtype that it must have.
-        shape: the shape that it must have, with None for sizes that may be any.
-
-    Raises:
-        ValueError: the file is damaged, or has another dtype, shape or number of bytes.
-    """
-    begin = file.read(len(_NPY_BEGIN) + 2)
-    header = _NPY_HEADER.fullmatch(file.read(int.from_bytes(begin[-2:], "little"))) if begin[:-2] == _NPY_BEGIN else None
-    if header is None:
-        raise ValueError(f"expected an array in NumPy's format; {printable(file.name)} is damaged or something else.")
-    found, sizes = header[1].decode("latin-1"), tuple(int(size) for size in re.findall(rb"\d+", header[3]))
-    fits = found == np.lib.format.dtype_to_descr(np.dtype(dtype)) and len(sizes) == len(shape)
-    if not fits or any(size not in (None, given) for size, given in zip(shape, sizes, strict=True)):
-        raise ValueError(
-            f"expected an array of dtype {dtype} and shape {shape}; {printable(file.name)} has {printable(found)} and {sizes}."
-        )
-    content = os.fstat(file.fileno()).st_size - file.tell()
-    if content != math.prod(sizes) * np.dtype(dtype).itemsize:
-        raise ValueError(f"expected {sizes} numbers of dtype {dtype}; {printable(file.name)} has {content:,} bytes of them.")
-    order = "F" if header[2] == b"True" else "C"
-    # A plain array over the map, since np.memmap slows down every access.
-    return np.asarray(np.memmap(file, dtype, "r", file.tell(), sizes, order))
+def json_bytes(values):
+    """Plain values as the content of a JSON file."""
+    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def varint(number):
@@ -244,6 +179,101 @@ def read_varint(content, at):
             raise IndexError("a number is longer than 64 bits")
 
 
-def json_bytes(values):
-    """Plain values as the content of a JSON file."""
-    return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
+# Type to a word for one value and for several. A number is finite; a whole number has at most 63 bits, as arrays hold.
+WORDS: dict[Any, tuple[str, str]] = {
+    bool: ("true or false", "true or false"),
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("a text", "texts"),
+    dict: ("an object", "objects"),
+    list: ("a list", "lists"),
+}
+
+
+def value_of(values: Mapping[str, Any], key: str, expected: Any, where: Any, default: Any = None) -> Any:
+    """The value under a key of an object that was read from a file.
+
+    Args:
+        values: the object.
+        key: the key.
+        expected: a type as in annotations: `int`, `float`, `bool`, `str`, `dict`, `list[str]`, `Mapping[str, str]`, `Literal["a"]`
+            or a union of such types.
+        where: the file, for errors.
+        default: the result for a missing key or null.
+
+    Raises:
+        ValueError: the value is of another type.
+
+    Example:
+
+    >>> value_of({"width": "many"}, "width", int, "config.json")
+    Traceback (most recent call last):
+        ...
+    ValueError: config.json must have a whole number as width; got 'many'.
+    """
+    value = values.get(key)
+    if value is None:
+        return default
+    check_values({key: value}, {key: expected}, where)
+    return value
+
+
+def check_values(values: Mapping[str, Any], expected: Mapping[str, Any], where: Any, required: Collection[str] = ()) -> None:
+    """Refuse an object of which a value is of another type than expected, or missing.
+
+    Args:
+        values: the object.
+        expected: key to type, see `value_of`; other keys are not checked.
+        where: the file, for errors.
+        required: keys that must be there.
+
+    Raises:
+        ValueError: a value is of another type, or missing.
+    """
+    missing = next((key for key in required if key not in values), None)
+    if missing is not None:
+        raise ValueError(f"{printable(where)} must have {in_words(expected[missing])} as {missing}; it has none.")
+    for key, value in values.items():
+        if key in expected and not is_of_type(value, expected[key]):
+            raise ValueError(f"{printable(where)} must have {in_words(expected[key])} as {key}; got {value!r:.80}.")
+
+
+def is_of_type(value: Any, expected: Any) -> bool:
+    """Whether a value read from a file is of a type, see `value_of`; True for types that no file has."""
+    kind, parts = get_origin(expected) or expected, get_args(expected)
+    if kind is Any:
+        return True
+    if kind in (Union, types.UnionType):
+        return any(is_of_type(value, part) for part in parts)
+    if kind is Literal:
+        return any(type(value) is type(part) and value == part for part in parts)
+    if kind in (int, float):
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool) and abs(int(value)) < 1 << 63
+        return whole or (kind is float and is_number(value))
+    if not isinstance(kind, type):
+        return kind is not None or value is None
+    if kind in (list, tuple, Sequence, Collection):
+        listed = isinstance(value, (list, tuple))
+        if kind is tuple and parts and parts[-1] is not Ellipsis:
+            return listed and len(value) == len(parts) and all(map(is_of_type, value, parts))
+        return listed and all(is_of_type(part, parts[0]) for part in value if parts)
+    if kind in (dict, Mapping):
+        inner = value.items() if isinstance(value, Mapping) and parts else ()
+        return isinstance(value, Mapping) and all(is_of_type(*pair) for item in inner for pair in zip(item, parts, strict=True))
+    return isinstance(value, kind)
+
+
+def in_words(expected: Any, several: bool = False) -> str:
+    """A type in the words of an error, such as "a list of texts"."""
+    kind, parts = get_origin(expected) or expected, get_args(expected)
+    if kind in (Union, types.UnionType):
+        return " or ".join(in_words(part, several) for part in parts if part is not type(None))
+    if kind is Literal:
+        return " or ".join(map(str, parts))
+    if kind in (list, tuple, Sequence, Collection) and parts:
+        count = len(parts) if kind is tuple and parts[-1] is not Ellipsis else None
+        of = in_words(parts[0], several=True) if count is None else f"{count} values"
+        return f"lists of {of}" if several else f"a list of {of}"
+    if kind in (dict, Mapping) and parts:
+        return f"{in_words(parts[1], several=True)} by name"
+    return WORDS.get(kind, (getattr(kind, "__name__", str(kind)),) * 2)[several]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.explain.html_page import HtmlPage
-from keras_bert_rebuild.files.limits import check_values
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.reading import check_values
 
 
 @dataclass(frozen=True)

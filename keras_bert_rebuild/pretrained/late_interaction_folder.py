@@ -7,8 +7,8 @@ import string
 from pathlib import Path
 from typing import Any, Literal
 
-from keras_bert_rebuild.files.limits import limit, value_of
-from keras_bert_rebuild.files.reading import json_object
+from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.reading import json_object, value_of
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.sentence_files import TOKENS
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule, read_module

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.limits import value_of
+from keras_bert_rebuild.files.reading import value_of
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.late_interaction_folder import is_stanford_colbert, late_interaction_settings, stanford_settings
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule, read_module

@@ -7,8 +7,7 @@ from safetensors.numpy import save
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
-from keras_bert_rebuild.files.limits import value_of
-from keras_bert_rebuild.files.reading import json_bytes, json_object
+from keras_bert_rebuild.files.reading import json_bytes, json_object, value_of
 
 # act(x · kernel + bias); bias may be None.
 DenseModule = namedtuple("DenseModule", ["kernel", "bias", "activation"])

@@ -3,8 +3,8 @@
 from collections import namedtuple
 from pathlib import Path
 
-from keras_bert_rebuild.files.limits import check_limit, is_number, limit, value_of
-from keras_bert_rebuild.files.reading import json_object, parsed_json
+from keras_bert_rebuild.files.limits import check_limit, is_number, limit
+from keras_bert_rebuild.files.reading import json_object, parsed_json, value_of
 from keras_bert_rebuild.pretrained.config_files import read_json
 
 # A module of modules.json: the last component of its class, and the folder of its files.

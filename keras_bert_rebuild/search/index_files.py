@@ -15,10 +15,10 @@ import os
 from typing import NamedTuple
 
 from keras_bert_rebuild.data.corpora.store_files import is_intact, sha256_of, write_json
-from keras_bert_rebuild.files.durable import written_file
+from keras_bert_rebuild.files.durable import mapped_array, written_file
 from keras_bert_rebuild.files.kinds import INDEX, declared_names
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.reading import mapped_array, parse_json, read_text
+from keras_bert_rebuild.files.reading import parse_json, read_text
 from keras_bert_rebuild.search.documents import FILES
 
 FORMAT = "keras_bert_rebuild search"

@@ -8,9 +8,8 @@ from typing import Any
 
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.families import FAMILIES
-from keras_bert_rebuild.files.limits import check_values, value_of
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.reading import json_object
+from keras_bert_rebuild.files.reading import check_values, json_object, value_of
 from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint, located_model
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS

@@ -1,16 +1,16 @@
-"""Users' files: only regular ones are opened; JSON and arrays are values, or an error of one sentence."""
+"""Users' files: only regular ones are opened; JSON and values of expected types, or an error of one sentence."""
 
 import os
 import socket
-import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
 
-from keras_bert_rebuild.files.reading import check_regular, mapped_array, parse_json, read_bytes, read_text
+from keras_bert_rebuild.files.reading import check_regular, check_values, is_of_type, parse_json, read_bytes, read_text, value_of
 
 
 def test_pipes_sockets_devices_and_folders_are_refused_without_waiting(tmp_path):
@@ -73,63 +73,61 @@ def test_json_within_the_limits_is_read():
     assert parse_json('{"a": [1, NULL]}'.replace("NULL", "null"), "f") == {"a": [1, None]}
 
 
-DTYPES = ["float32", "float16", "int8", "uint16", "uint32", "uint64", "int64"]
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return tmp_path_factory.mktemp("arrays") / "values.npy"
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    values=st.sampled_from(DTYPES).flatmap(lambda dtype: arrays(dtype, array_shapes(min_side=0, max_dims=3))), columns=st.booleans()
-)
-def test_what_numpy_saved_is_mapped(path, values, columns):
-    np.save(path, np.asfortranarray(values) if columns else values)
-    with open(path, "rb") as file:
-        found = mapped_array(file, values.dtype, (None, *values.shape[1:]))
-    assert found.dtype == values.dtype
-    np.testing.assert_array_equal(found, values)
-
-
-def saved(header):
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(24)
-
-
-HEADERS = [
-    *("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, \n", "{'descr': '<f4', 'fortran_order': False, 'shape': (6L,), }"),
-    *("(" * 300, "-" * 9000 + "1", r"{'descr': '\d'}", "'''", "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }\n"),
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9" * 90 + ",), }\n",
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 8), }\n",
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9" * 5000 + ",), }\n",
+# A type, values of it, and values that are not.
+TYPES = [
+    (int, [0, -1, 2**63 - 1, np.int64(3)], [True, 1.0, "1", None, 2**63, -(2**63)]),
+    (float, [0, 0.5, -3, np.float32(1)], [float("inf"), float("nan"), 10**400, True, "0.5", None]),
+    (bool, [True, False], [0, 1, "true", None]),
+    (str, ["", "x"], [0, None, ["x"], b"x"]),
+    (dict, [{}, {"a": 1}], [[], None, "x"]),
+    (list[str], [[], ["a"]], [["a", 1], "ab", {"a": 1}, None]),
+    (Sequence[float], [[], (0.5, 1)], [[None], [True], "12", 1.0]),
+    (tuple[int, str], [[1, "a"]], [[1], [1, "a", 2], ["a", 1]]),
+    (tuple[int, ...], [[], [1, 2]], [["a"], 1]),
+    (Mapping[str, str | None], [{}, {"a": None}], [{"a": 1}, ["a"]]),
+    (int | None, [None, 1], ["", 0.5]),
+    (Literal["max", "sum"], ["max"], ["min", 1, None, []]),
+    (Any, [None, 1, []], []),
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize(("expected", "right", "wrong"), TYPES, ids=[str(row[0]) for row in TYPES])
+def test_a_value_is_of_a_type_or_not(expected, right, wrong):
+    assert [value for value in right if not is_of_type(value, expected)] == []
+    assert [value for value in wrong if is_of_type(value, expected)] == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        (int | None, "a whole number"),
+        (float, "a number"),
+        (bool, "true or false"),
+        (str | list[str], "a text or a list of texts"),
+        (Sequence[float], "a list of numbers"),
+        (tuple[int, str], "a list of 2 values"),
+        (list[list[int]], "a list of lists of whole numbers"),
+        (dict[str, bool], "true or false by name"),
+        (dict | Literal[False], "an object or False"),
+    ],
+)
+def test_the_sentence_says_file_key_type_and_value(expected, words):
+    with pytest.raises(ValueError, match=rf"^a\.json must have {words} as width; got b'x'\.$"):
+        value_of({"width": b"x"}, "width", expected, "a.json")
+
+
+def test_a_missing_value_and_null_are_the_default_and_a_required_one_is_missed():
+    assert value_of({"a": None}, "a", int, "a.json", 3) == value_of({}, "a", int, "a.json", 3) == 3
+    with pytest.raises(ValueError, match=r"a\.json must have a text as name; it has none\."):
+        check_values({}, {"name": str}, "a.json", required=["name"])
+
+
+@settings(max_examples=30)
 @given(
-    content=st.one_of(
-        st.binary(max_size=300), st.binary(max_size=300).map(saved), st.text("{}()'descrshapf4<,: \n").map(str.encode).map(saved)
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
     )
 )
-@pytest.mark.filterwarnings("error")
-def test_anything_else_is_one_sentence(path, content):
-    path.write_bytes(content)
-    with open(path, "rb") as file, pytest.raises(ValueError, match=r"^expected .*values\.npy (is damaged|has) .*\.$") as error:
-        mapped_array(file, "float32", (3, 2))
-    assert "\n" not in str(error.value)
-
-
-for header in HEADERS:
-    test_anything_else_is_one_sentence = example(saved(header.encode()))(test_anything_else_is_one_sentence)
-
-
-@pytest.mark.parametrize(("dtype", "shape"), [("int32", (3, 2)), ("float32", (2, 3)), ("float32", (6,)), (">f4", (3, 2))])
-def test_another_dtype_or_shape_is_refused(path, dtype, shape):
-    np.save(path, np.zeros((3, 2), "float32"))
-    with (
-        open(path, "rb") as file,
-        warnings.catch_warnings(action="error"),
-        pytest.raises(ValueError, match="expected an array of dtype"),
-    ):
-        mapped_array(file, dtype, shape)
+def test_any_value_gets_an_answer(value):
+    for expected, _, _ in TYPES:
+        assert is_of_type(value, expected) in (True, False)

@@ -15,24 +15,24 @@ ROOMS = {
     "anatomy": (7, 699),
     "checkpoints": (9, 921),
     "cli": (46, 3651),
-    "data": (39, 3988),
+    "data": (39, 4010),
     "datasets": (2, 103),
     "explain": (26, 2579),
-    "export": (13, 1190),
+    "export": (13, 1179),
     "families": (17, 1533),
-    "files": (11, 1088),
+    "files": (11, 1069),
     "interpret": (22, 2086),
     "kernels": (34, 2109),
     "layers": (23, 1444),
     "models": (33, 2901),
     "optimizers": (4, 9),
-    "pretrained": (16, 1776),
-    "recipes": (41, 4206),
+    "pretrained": (16, 1775),
+    "recipes": (40, 4203),
     "search": (12, 1170),
-    "tasks": (35, 4144),
+    "tasks": (35, 4143),
     "text": (18, 2385),
     "the package itself": (10, 568),
-    "training": (31, 2673),
+    "training": (28, 2486),
 }
 # By how many lines of code a room may be smaller than its budget before the table has to say so.
 SLACK = 30
@@ -51,7 +51,7 @@ SLIVERS = {
 }
 
 # How many files of the package `get_model` imports, directly or not.
-IMPORTED_BY_GET_MODEL = 66
+IMPORTED_BY_GET_MODEL = 65
 
 
 def room_of(path):

@@ -9,7 +9,7 @@ import pytest
 from helpers.mutations import fault_of, mutations
 from safetensors.numpy import save_file
 
-from keras_bert_rebuild.files.limits import check_values
+from keras_bert_rebuild.files.reading import check_values
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.tasks.registry import task_class
 

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.corpora.store_files import read_indexes, sha256_of, shard_file
-from keras_bert_rebuild.files.reading import mapped_array, read_text
+from keras_bert_rebuild.files.durable import mapped_array
+from keras_bert_rebuild.files.reading import read_text
 
 
 def span_indexes(starts, positions):
