@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import FAMILIES, WITHOUT_FILES
+from keras_bert_rebuild.families import FAMILIES, WITHOUT_FILES, derived, own
 from keras_bert_rebuild.models.heads import without_implied
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
@@ -26,8 +26,7 @@ def released():
                 key=len,
                 default=next(iter(module.MODEL_TYPES)),
             )
-            config = BertConfig.from_dict({"family": family, **module.DEFAULTS, **changes})
-            found[name] = config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()}), heads
+            found[name] = derived(BertConfig.from_dict({"family": family, **own(module, "DEFAULTS"), **changes})), heads
     for module in WITHOUT_FILES:
         found |= {name: (BertConfig.from_dict({"family": module.FAMILY, **changes}), ()) for name, changes, _ in module.SIZES}
     return found

@@ -54,8 +54,17 @@ def huggingface_of(family):
     return FAMILIES[family]
 
 
-# Optional functions of a family module, with their defaults.
+# Optional tables and functions of a family module, with their defaults.
 _OPTIONAL = {
+    # Fields that differ from the defaults of the config class, and functions of all fields for those computed from others.
+    "DEFAULTS": {},
+    "DERIVED": {},
+    # Aliases of the keys of config.json in `CONFIG`.
+    "ALIASES": (),
+    # Keys of config.json and the values they must have; other values mean another architecture.
+    "FIXED": (),
+    # The heads and suffixes of Hugging Face classes whose names differ from `CLASSES`.
+    "SUFFIXES": {},
     # The values of a config.json in one spelling, if the family has several; `where` is the file, for errors.
     "in_one_spelling": lambda values, where: values,
     # Why a config.json describes another architecture, if no table covers that; else None.
@@ -73,7 +82,7 @@ _OPTIONAL = {
 
 def suffixes_of(module):
     """The heads of a class of a family, and how its name ends."""
-    return {**dict(CLASSES), **getattr(module, "SUFFIXES", {})}
+    return {**dict(CLASSES), **own(module, "SUFFIXES")}
 
 
 def googles(values):
@@ -83,8 +92,14 @@ def googles(values):
 
 
 def own(module, name):
-    """The function of a family for a name in `_OPTIONAL`, or the default."""
+    """The table or function of a family for a name in `_OPTIONAL`, or the default."""
     return getattr(module, name, _OPTIONAL[name])
+
+
+def derived(config):
+    """The config with the fields that its family computes from others."""
+    functions = own(FAMILIES[config.family], "DERIVED")
+    return config.replace(**{field: derive(config.to_dict()) for field, derive in functions.items()})
 
 
 def table_of(config):

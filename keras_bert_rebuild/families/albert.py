@@ -19,18 +19,15 @@ DEFAULTS: dict = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
-DERIVED: dict = {}
 
 # The sizes of ALBERT-xxlarge.
 CLASS_DEFAULTS: dict = {
     "albert": {"hidden_size": 4096, "num_attention_heads": 64, "intermediate_size": 16384, "classifier_dropout": 0.1},
 }
-ALIASES: tuple = ()
 
 CONFIG = (
-    *((ours, theirs) for ours, theirs in bert.CONFIG if ours != "classifier_dropout"),
-    ("embedding_size", "embedding_size"),
-    ("num_hidden_groups", "num_hidden_groups"),
+    *((field, key) for field, key in bert.CONFIG if field != "classifier_dropout"),
+    *ours.same("embedding_size", "num_hidden_groups"),
     ("classifier_dropout", "classifier_dropout_prob"),
 )
 FIXED: tuple = (("inner_group_num", 1), ("position_embedding_type", "absolute"))

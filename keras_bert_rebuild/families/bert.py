@@ -10,32 +10,14 @@ from keras_bert_rebuild.families.skeleton import PYTORCH, SPELLINGS, shared_head
 # Hugging Face's name of the family, and the prefix of its class names.
 MODEL_TYPES = {"bert": "Bert"}
 
-# Fields that differ from the defaults of `BertConfig`, and fields computed from others.
-DEFAULTS: dict = {}
-DERIVED: dict = {}
-
 # Hugging Face's `model_type` to the defaults of its config class that differ from `DEFAULTS`, for keys missing in config.json.
 CLASS_DEFAULTS: dict = {"bert": {"hidden_act": "gelu_erf"}}
 
-# Aliases of the keys of config.json in `CONFIG`.
-ALIASES: tuple = ()
-
 # Field of `BertConfig` and key of Hugging Face's config.json.
-CONFIG = (
-    ("vocab_size", "vocab_size"),
-    ("hidden_size", "hidden_size"),
-    ("num_hidden_layers", "num_hidden_layers"),
-    ("num_attention_heads", "num_attention_heads"),
-    ("intermediate_size", "intermediate_size"),
-    ("hidden_act", "hidden_act"),
-    ("hidden_dropout_prob", "hidden_dropout_prob"),
-    ("attention_probs_dropout_prob", "attention_probs_dropout_prob"),
-    ("classifier_dropout", "classifier_dropout"),
-    ("max_position_embeddings", "max_position_embeddings"),
-    ("type_vocab_size", "type_vocab_size"),
-    ("initializer_range", "initializer_range"),
-    ("layer_norm_eps", "layer_norm_eps"),
-    ("pad_token_id", "pad_token_id"),
+CONFIG = ours.same(
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "max_position_embeddings", "type_vocab_size"),
+    *("initializer_range", "layer_norm_eps", "pad_token_id"),
 )
 
 # Keys of config.json and the values they must have; other values mean another architecture.

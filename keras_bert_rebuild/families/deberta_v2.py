@@ -133,8 +133,6 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
 
 
 # The sizes of DeBERTa-v3-base are the defaults of the class.
-DEFAULTS: dict = {}
-DERIVED: dict = {}
 
 # Hugging Face's class has no relative attention by default.
 CLASS_DEFAULTS: dict = {
@@ -151,26 +149,13 @@ CLASS_DEFAULTS: dict = {
         "position_biased_input": True,
     },
 }
-ALIASES: tuple = ()
 
-_OWN = (
-    "embedding_size",
-    "relative_attention",
-    "position_buckets",
-    "max_relative_positions",
-    "pos_att_type",
-    "share_att_key",
-    "norm_rel_ebd",
-    "position_biased_input",
-    "conv_kernel_size",
-    "conv_act",
-    "legacy",
-)
 CONFIG = (
     *((field, key) for field, key in bert.CONFIG if field != "classifier_dropout"),
     ("classifier_dropout", "cls_dropout"),
     ("pooler_act", "pooler_hidden_act"),
-    *((name, name) for name in _OWN),
+    *ours.same("embedding_size", "relative_attention", "position_buckets", "max_relative_positions", "pos_att_type"),
+    *ours.same("share_att_key", "norm_rel_ebd", "position_biased_input", "conv_kernel_size", "conv_act", "legacy"),
 )
 FIXED: tuple = (
     ("is_decoder", False),

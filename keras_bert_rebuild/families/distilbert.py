@@ -11,7 +11,6 @@ from keras_bert_rebuild.families.skeleton import PYTORCH, SPELLINGS, shared_head
 MODEL_TYPES = {"distilbert": "DistilBert"}
 
 DEFAULTS: dict = {"num_hidden_layers": 6, "type_vocab_size": 0, "pooler_act": "relu"}
-DERIVED: dict = {}
 CLASS_DEFAULTS: dict = {"distilbert": {"hidden_act": "gelu_erf", "classifier_dropout": 0.2}}
 
 CONFIG = (
@@ -28,12 +27,7 @@ CONFIG = (
     ("initializer_range", "initializer_range"),
     ("pad_token_id", "pad_token_id"),
 )
-ALIASES: tuple = (
-    ("hidden_size", "hidden_size"),
-    ("num_hidden_layers", "num_hidden_layers"),
-    ("num_attention_heads", "num_attention_heads"),
-)
-FIXED: tuple = ()
+ALIASES: tuple = ours.same("hidden_size", "num_hidden_layers", "num_attention_heads")
 
 EMBEDDINGS = {module: name for module, name in bert.EMBEDDINGS.items() if module is not ours.SEGMENT}
 BLOCK = {

@@ -47,8 +47,6 @@ class GteConfig(rotary_bert.RotaryBertConfig, families=tuple(MODEL_TYPES)):
 
 
 # The defaults of `GteConfig` are those of transformers; GTE's own code has others.
-DEFAULTS: dict = {}
-DERIVED: dict = {}
 CLASS_DEFAULTS: dict = {"gte": {}, "new": {"vocab_size": 30528, "max_position_embeddings": 2048, "pad_token_id": 0}}
 CONFIG = bert.CONFIG
 

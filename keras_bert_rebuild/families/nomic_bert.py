@@ -40,8 +40,6 @@ class NomicBertConfig(rotary_bert.RotaryBertConfig, families=tuple(MODEL_TYPES))
 
 
 # The defaults are those of `NomicBertConfig`.
-DEFAULTS: dict = {}
-DERIVED: dict = {}
 CLASS_DEFAULTS: dict = {"nomic_bert": {}}
 CONFIG = bert.CONFIG
 ALIASES = rotary_bert.ALIASES

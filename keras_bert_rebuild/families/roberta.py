@@ -28,7 +28,6 @@ CLASS_DEFAULTS: dict = {
     "xlm-roberta": {**_LIKE_BERT, "vocab_size": 30522},
     "camembert": {**_LIKE_BERT, "vocab_size": 30522},
 }
-ALIASES: tuple = ()
 DERIVED: dict = {"position_offset": lambda fields: fields["pad_token_id"] + 1}
 
 CONFIG = bert.CONFIG

@@ -1,4 +1,4 @@
-"""Modules of our graph that formats name, and their names in Hugging Face files that all families share.
+"""Modules of our graph that formats name, and what the names in Hugging Face files of all families share.
 
 Every name table has a selection of the modules.
 """
@@ -37,6 +37,11 @@ QUESTION_ANSWERING = dense("Question-Answering")
 MULTIPLE_CHOICE = dense("Multiple-Choice")
 RTD_DENSE = dense("RTD-Dense")
 RTD = dense("RTD")
+
+
+def same(*names):
+    """Rows of `CONFIG` for fields of the config whose keys in config.json have the same names."""
+    return tuple((name, name) for name in names)
 
 
 PYTORCH = Naming(

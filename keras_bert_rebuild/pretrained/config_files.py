@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import FAMILIES, bert, googles, huggingface_of, own, suffixes_of
+from keras_bert_rebuild.families import FAMILIES, bert, derived, googles, huggingface_of, own, suffixes_of
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.reading import json_object
 
@@ -118,12 +118,11 @@ def config_from_huggingface(values, where="config.json"):
     module = FAMILIES[family]
     values = own(module, "in_one_spelling")(values, where)
     _check_fixed(module, values, where)
-    defaults = {"family": family, **module.DEFAULTS, **module.CLASS_DEFAULTS[family]}
+    defaults = {"family": family, **own(module, "DEFAULTS"), **module.CLASS_DEFAULTS[family]}
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
     defaults["crf"] = values.get("crf") is True  # our own key: transformers has no such head, and preserves unknown keys
     defaults["pruned_heads"] = values.get("pruned_heads") or ()
-    config = _config(defaults, (*module.ALIASES, *module.CONFIG), HUGGINGFACE_ACTIVATIONS, values, where)
-    return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
+    return derived(_config(defaults, (*own(module, "ALIASES"), *module.CONFIG), HUGGINGFACE_ACTIVATIONS, values, where))
 
 
 def config_to_huggingface(config, heads=(), dtype="float32"):
@@ -187,7 +186,7 @@ def _class_suffix(module, heads):
 
 def _check_fixed(module, values, where):
     """Refuse values in a file that describe another architecture."""
-    other = [(key, fixed) for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
+    other = [(key, fixed) for key, fixed in own(module, "FIXED") if values.get(key) not in (fixed, None)]
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
         raise ValueError(f"{where} describes another architecture: {wrong}.")

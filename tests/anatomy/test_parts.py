@@ -9,7 +9,7 @@ from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.anatomy.heads import HEADS
 from keras_bert_rebuild.anatomy.part import ATTENTION, LETTERS, Weight, formula_of, letters_of, value
 from keras_bert_rebuild.anatomy.parts import adapted_patterns, every_part, num_params, parts_of, weights_of
-from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
+from keras_bert_rebuild.families.modernbert import ModernBertConfig
 from keras_bert_rebuild.kernels.bands import WINDOWS, is_in_bands
 
 ROWS = [part for part in every_part() if part.weights]

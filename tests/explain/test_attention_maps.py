@@ -8,7 +8,7 @@ from helpers.run_model import answers
 from helpers.small import compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, Tokenizer, WordPieceTokenizer, attention_maps, build_model, get_model
-from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.families import FAMILIES, derived, own
 from keras_bert_rebuild.models.find_encoder import find_encoder
 
 SIZES = {
@@ -24,9 +24,7 @@ VOCABULARY = {token: i for i, token in enumerate(WORDS)}
 
 
 def config_of(family, **changes):
-    module = FAMILIES[family]
-    config = BertConfig(**{"family": family, **module.DEFAULTS, **SIZES, **changes})
-    return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
+    return derived(BertConfig(**{"family": family, **own(FAMILIES[family], "DEFAULTS"), **SIZES, **changes}))
 
 
 def ids_of(config, rng, batch=3, length=9):

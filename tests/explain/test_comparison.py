@@ -16,7 +16,7 @@ from keras_bert_rebuild.explain.comparison import compare, compare_given
 from keras_bert_rebuild.explain.comparison_formats import UNCHANGED
 from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
-from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
+from keras_bert_rebuild.families.modernbert import ModernBertConfig
 from keras_bert_rebuild.families.transformer import TransformerConfig
 
 BERT, MODERN = BertConfig(), ModernBertConfig()

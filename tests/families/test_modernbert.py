@@ -33,7 +33,7 @@ from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.explain.weight_names import weight_names
-from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
+from keras_bert_rebuild.families.modernbert import ModernBertConfig
 from keras_bert_rebuild.kernels import bands
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of

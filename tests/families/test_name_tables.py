@@ -19,7 +19,7 @@ from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
 POOLED = {ours.POOLER: "toy.pooler"}
 TOY = SimpleNamespace(
-    **{name: getattr(bert, name) for name in ("DEFAULTS", "DERIVED", "ALIASES", "CONFIG", "FIXED")},
+    **{name: getattr(bert, name) for name in ("CONFIG", "FIXED")},
     MODEL_TYPES={"toy": "Toy"},
     CLASS_DEFAULTS={"toy": {}},
     HUGGINGFACE=PYTORCH.table(

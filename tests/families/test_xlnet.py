@@ -20,8 +20,7 @@ from keras_bert_rebuild import (
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.plot_model import plot_model
-from keras_bert_rebuild.families.xlnet import SIZES
-from keras_bert_rebuild.families.xlnet_config import XLNetConfig
+from keras_bert_rebuild.families.xlnet import SIZES, XLNetConfig
 from keras_bert_rebuild.layers import DistanceEmbedding, Extract, SegmentDifference
 from keras_bert_rebuild.models.permutation_model import run_with_memories
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings

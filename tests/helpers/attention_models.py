@@ -2,7 +2,7 @@
 
 from keras_bert_rebuild import WordPieceTokenizer, build_model
 from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
-from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
+from keras_bert_rebuild.families.modernbert import ModernBertConfig
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "dog", "ran", "."]
 TEXT = "the cat sat on the mat . the dog ran ."

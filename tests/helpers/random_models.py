@@ -6,7 +6,8 @@ import hypothesis.strategies as st
 
 from keras_bert_rebuild import BertConfig
 from keras_bert_rebuild.config import CONFIG_CLASSES, HEADS
-from keras_bert_rebuild.families import CLASSES, FAMILIES
+from keras_bert_rebuild.families import CLASSES, FAMILIES, derived
+from keras_bert_rebuild.families import own as optional
 
 RATES = st.sampled_from((0.0, 0.1, 0.5))
 ACTIVATIONS = st.sampled_from(("gelu", "gelu_erf", "quick_gelu", "relu", "relu6", "silu", "tanh", "sigmoid", "mish", "linear"))
@@ -64,7 +65,7 @@ def cases(draw):
     if own:
         values = {name: draw(strategy) for name, strategy in (FIELDS | OWN_FIELDS).items()}
     else:
-        values = {**module.DEFAULTS, **{name: draw(strategy) for name, strategy in FIELDS.items() if name in said}}
+        values = {**optional(module, "DEFAULTS"), **{name: draw(strategy) for name, strategy in FIELDS.items() if name in said}}
     heads = values["num_attention_heads"] = draw(st.integers(1, 3))
     values["hidden_size"] = heads * draw(st.integers(1, 4))
     values["labels"] = tuple(f"label {i}" for i in range(draw(st.integers(1, 3))))
@@ -79,7 +80,7 @@ def cases(draw):
     if heads > 1:
         config = config.replace(pruned_heads=draw(st.dictionaries(*_pruned(config.num_distinct_blocks, heads))))
     if not own:
-        config = config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
+        config = derived(config)
     return Case(
         config,
         tuple(head for head in HEADS if head in chosen),

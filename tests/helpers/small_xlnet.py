@@ -1,6 +1,6 @@
 """Configs of small XLNets."""
 
-from keras_bert_rebuild.families.xlnet_config import XLNetConfig
+from keras_bert_rebuild.families.xlnet import XLNetConfig
 
 CONFIG = XLNetConfig(
     vocab_size=31,

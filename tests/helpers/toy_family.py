@@ -95,7 +95,7 @@ HUGGINGFACE: Any = PYTORCH.table(
 )
 
 TOY = SimpleNamespace(
-    **{name: getattr(bert, name) for name in ("DEFAULTS", "DERIVED", "ALIASES", "FIXED")},
+    FIXED=bert.FIXED,
     CONFIG=(*bert.CONFIG, ("rope_theta", "rope_theta"), ("local_attention", "local_attention")),
     MODEL_TYPES={"gated_toy": "GatedToy"},
     CLASS_DEFAULTS={"gated_toy": {}},

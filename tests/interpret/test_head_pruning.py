@@ -13,7 +13,7 @@ from keras_bert_rebuild import TextClassifier, attention_maps, build_model, from
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families import FAMILIES
-from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
+from keras_bert_rebuild.families.modernbert import ModernBertConfig
 from keras_bert_rebuild.interpret import Head, intervene, prune_heads, prune_task, record
 from keras_bert_rebuild.pretrained.vocabulary_surgery import resize_vocabulary
 

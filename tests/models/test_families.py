@@ -6,7 +6,7 @@ import pytest
 from helpers.run_model import answers
 
 from keras_bert_rebuild import BertConfig, build_model, compile_model
-from keras_bert_rebuild.families import FAMILIES, albert, bert, distilbert, electra, roberta
+from keras_bert_rebuild.families import FAMILIES, albert, bert, derived, distilbert, electra, own, roberta
 from keras_bert_rebuild.models.heads import heads_of
 
 SMALL = {
@@ -21,12 +21,11 @@ HEADS = {"bert": ("mlm", "nsp"), "roberta": ("mlm",), "distilbert": ("mlm",), "a
 
 
 def small_config(family, **changes):
-    module = FAMILIES[family]
-    fields = {"family": family, **module.DEFAULTS, **SMALL, **changes}
-    if "embedding_size" in module.DEFAULTS:
+    defaults = own(FAMILIES[family], "DEFAULTS")
+    fields = {"family": family, **defaults, **SMALL, **changes}
+    if "embedding_size" in defaults:
         fields["embedding_size"] = 6
-    config = BertConfig(**fields)
-    return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
+    return derived(BertConfig(**fields))
 
 
 def batch(config, rng, pad=3):
@@ -48,7 +47,7 @@ def inputs_of(model, ids, chosen):
 def test_published_parameter_counts_follow_from_the_config(module):
     heads = ["pooler"] if "pooler" in module.HUGGINGFACE.heads else []
     for name, changes, count in module.SIZES:
-        assert BertConfig(**{**module.DEFAULTS, **changes}).num_params(heads) == count, name
+        assert BertConfig(**{**own(module, "DEFAULTS"), **changes}).num_params(heads) == count, name
 
 
 @pytest.mark.parametrize("family", HEADS)

@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from keras_bert_rebuild import BertConfig, build_model, distribute, pretrain
-from keras_bert_rebuild.families.xlnet_config import XLNetConfig
+from keras_bert_rebuild.families.xlnet import XLNetConfig
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.distributed import distribution
 from keras_bert_rebuild.training.distributed.distribution import KINDS, LAYOUT, OF_BACKEND, Distribution, axes_of
