@@ -234,5 +234,5 @@ def _in_a_sentence(error, repository, revision):
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return ValueError(
         f"{repository} could not be downloaded from {_address()} ({reason[:120]}): connect, or give the path of a folder; "
-        "what has come so far is kept, and the next call goes on from there."
+        "what has come so far is kept, and the next call resumes."
     )
