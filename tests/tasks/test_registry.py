@@ -119,19 +119,22 @@ def test_its_name_is_listed_with_the_others():
 class LimitedCount(WordCount):
     """Counts up to a limit, a setting."""
 
+    kind = "limited_count"
+
     def __init__(self, model, tokenizer=None, *, limit: int = 9, verbose: bool = False, max_len=None, stride=None) -> None:
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
         self.limit = limit
 
 
-def test_the_settings_of_a_custom_task_are_the_keywords_of_its_constructor(registered, tmp_path):
+@pytest.mark.usefixtures("registered")
+def test_the_settings_of_a_custom_task_are_the_keywords_of_its_constructor(tmp_path):
     register_task(LimitedCount)
     task = LimitedCount.from_encoder(small_encoder(), TOKENIZER, labels=["count"], limit=5, max_len=16)
     assert task.settings() == {"max_len": 16, "stride": 4, "limit": 5}  # `verbose` is no attribute
     task.save(tmp_path / "task")
     assert load_task(tmp_path / "task").limit == 5
-    (tmp_path / "task" / "task.json").write_text('{"task": "word_count", "limit": "many"}')
-    with pytest.raises(ValueError, match="limit must be a whole number"):
+    (tmp_path / "task" / "task.json").write_text('{"task": "limited_count", "limit": "many"}')
+    with pytest.raises(ValueError, match="must have a whole number as limit; got 'many'"):
         load_task(tmp_path / "task")
 
 
