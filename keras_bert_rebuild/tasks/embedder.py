@@ -28,9 +28,11 @@ MEASURES = ("cosine", "dot")
 # Every embedder has prompts for queries and documents, which are empty by default.
 ALWAYS = ("query", "document")
 
-
 # A name, in contrast to a prompt such as "query: ".
 _NAME = re.compile(r"[\w.-]+")
+
+# What a text is compared by: its sparse vector, or the vectors of its tokens.
+Vector = TypeVar("Vector")
 
 
 def prompt_text(prompts: Mapping[str, str], prompt: str | None) -> str:
@@ -145,10 +147,6 @@ class Embedder(Task):
 
     def model_to_save(self) -> keras.Model:
         return self.encoder
-
-
-# What a text is compared by: its sparse vector, or the vectors of its tokens.
-Vector = TypeVar("Vector")
 
 
 class GroupTask(Embedder, Generic[Vector]):

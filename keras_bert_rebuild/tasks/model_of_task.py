@@ -31,6 +31,12 @@ MOST_LISTED = 5
 # The heads of tasks; the others are of pretraining.
 _OF_TASKS = ("classification", "token_classification", "question_answering", "multiple_choice")
 
+# What the bias of the transform of a fitted head adds so that GELU changes nothing; the norm after it subtracts it again.
+LINEAR_FROM = 4.0
+
+# Of the trace of the covariance of the states that it is fitted to, what is added to each of its diagonal elements.
+RIDGE = 1e-3 / 384
+
 
 def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, new_head=True, other_task=None, **rates):
     """A new model from an encoder and an untrained head, or the trained head of the encoder if it fits.
@@ -162,13 +168,6 @@ def task_tokenizer(model, tokenizer=None):
         pad_id = model.config.pad_token_id
         raise ValueError(f"the tokenizer must pad with {pad_id}, as the model does; it pads with {tokenizer.pad_id}.")
     return tokenizer, files
-
-
-# What the bias of the transform adds so that GELU changes nothing; the norm after it subtracts it again.
-LINEAR_FROM = 4.0
-
-# Of the trace of the covariance of the states, what is added to each of its diagonal elements.
-RIDGE = 1e-3 / 384
 
 
 def predict_own_tokens(task: Any, texts: Sequence[str], own: float = 0.42, threshold: float = 0.78) -> None:

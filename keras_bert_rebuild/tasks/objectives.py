@@ -23,6 +23,9 @@ from keras_bert_rebuild.training.reranking_losses import (
 from keras_bert_rebuild.training.retrieval_losses import DistillationLoss, InBatchNegativesLoss, MarginLoss
 from keras_bert_rebuild.training.score_loss import ScoreLoss
 
+# Number of negatives to sample if none are given: in an evaluation, and in a training without the setting `negatives`.
+EVALUATION_NEGATIVES, NEGATIVES, MOST_NEGATIVES = 9, 4, 7
+
 
 @dataclass(frozen=True, kw_only=True)
 class VectorTraining:
@@ -223,9 +226,6 @@ RERANKING_OBJECTIVES: dict[str, RerankingObjective] = {
     "mse": RerankingObjective(SquaredErrorLoss, False, of_scores=True),
     "list_net": RerankingObjective(lambda list_size: ListwiseLoss(from_scores=True, list_size=list_size), of_scores=True),
 }
-
-# Number of negatives to sample if none are given: in an evaluation, and in a training without the setting `negatives`.
-EVALUATION_NEGATIVES, NEGATIVES, MOST_NEGATIVES = 9, 4, 7
 
 
 def reranking_settings(examples: Sequence[Any], objective: str | None, negatives: int | None) -> dict[str, Any]:

@@ -15,6 +15,13 @@ import numpy.typing as npt
 Judgements = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 
+# Number of texts in the answer of a retrieval, and its metrics.
+BEST = 100
+RETRIEVAL_METRICS = ("ndcg@10", "mrr@10", "recall@10", f"map@{BEST}")
+
+# Fractional grades are rounded to multiples of 1 / this, which changes neither their order nor nDCG.
+PARTS = 1000
+
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
     """The documents of a query, best first.
@@ -180,13 +187,6 @@ def _parsed(name):
 def _gain(grades):
     return float((grades / np.log2(np.arange(2, len(grades) + 2))).sum())
 
-
-# Number of texts in the answer of a retrieval, and its metrics.
-BEST = 100
-RETRIEVAL_METRICS = ("ndcg@10", "mrr@10", "recall@10", f"map@{BEST}")
-
-# Fractional grades are rounded to multiples of 1 / this, which changes neither their order nor nDCG.
-PARTS = 1000
 
 # A function from queries and the texts of a corpus to score arrays `(some queries, texts)`, which cover all queries in order.
 Scorer: TypeAlias = Callable[[list[str], list[str]], Iterable[npt.NDArray[Any]]]
