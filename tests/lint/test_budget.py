@@ -32,7 +32,7 @@ ROOMS = {
     "tasks": (35, 4143),
     "text": (18, 2385),
     "the package itself": (10, 568),
-    "training": (28, 2486),
+    "training": (28, 2481),
 }
 # By how many lines of code a room may be smaller than its budget before the table has to say so.
 SLACK = 30

@@ -73,12 +73,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         return xp.where(step < self.warmup_steps, self.peak_rate * step / max(self.warmup_steps, 1), falling)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "peak_rate": self.peak_rate,
-            "warmup_steps": self.warmup_steps,
-            "total_steps": self.total_steps,
-            "end_rate": self.end_rate,
-        }
+        return {name: getattr(self, name) for name in ("peak_rate", "warmup_steps", "total_steps", "end_rate")}
 
 
 def float32_and_module(value: Any) -> tuple[Any, Any]:
