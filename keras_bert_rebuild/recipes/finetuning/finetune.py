@@ -245,7 +245,7 @@ def _trained_further(spec, trained, arguments):
         kept.pop("stride", None)
     if "prompts" in arguments:
         arguments["prompts"] = {**kept.get("prompts", {}), **arguments["prompts"]}
-    if hasattr(trained, "modules"):
+    if getattr(trained, "modules", None) is not None:
         kept["modules"] = trained.modules
     encoder = trained.model_to_save()
     encoder.load_report.tokenizer_files = trained.tokenizer_files
