@@ -1,19 +1,27 @@
 """The lengths that rows are padded to, and the arrays of inputs that they become."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
+from helpers.small_corpus import small_corpus
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.batches import (
     MOST,
+    WINDOW,
     bucket_lengths,
     candidates,
     chosen_lengths,
     few_lengths,
     input_arrays,
+    length_windows,
     model_inputs,
 )
+from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
+from keras_bert_rebuild.data.random_numbers import keys
 
 
 def test_the_largest_length_is_that_of_the_longest_row():
@@ -78,3 +86,77 @@ def test_longer_rows_than_those_it_was_chosen_for_need_at_most_twice_the_tokens(
 
 def test_no_length_is_taken_that_saves_nothing():
     assert chosen_lengths([10, 11, 12] * 200, 12) == [12]
+
+
+LENGTHS = (8, 16, 24, 40)
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 2**32))
+def test_every_example_is_in_one_batch_of_the_smallest_length_that_fits(batch_size, count, seed):
+    sizes = np.random.default_rng(seed).integers(1, LENGTHS[-1] + 1, batch_size * count)
+    plan = length_windows(sizes, batch_size, np.array(LENGTHS), np.uint64(seed))
+    assert sorted(np.concatenate([members for members, _ in plan])) == list(range(len(sizes)))
+    for members, length in plan:
+        assert len(members) == batch_size
+        assert length == min(n for n in LENGTHS if n >= sizes[members].max())
+
+
+def test_the_batches_of_a_window_come_in_any_order_whatever_their_lengths():
+    sizes = np.random.default_rng(0).permutation(np.repeat(np.arange(1, 9) * 5, 3))
+    firsts, lasts = np.zeros(8), np.zeros(8)
+    for key in keys(0, 0, np.arange(800)):
+        plan = length_windows(sizes, 3, np.arange(5, 41, 5), key)
+        np.add.at(firsts, plan[0][1] // 5 - 1, 1)
+        np.add.at(lasts, plan[-1][1] // 5 - 1, 1)
+    for counts in (firsts, lasts):
+        assert ((counts - 100) ** 2 / 100).sum() < 7 + 5 * math.sqrt(2 * 7)
+
+
+def many(lengths, **changes):
+    corpus = small_corpus(documents=60, passages=2, longest=12)
+    return pretraining_batches(corpus, 4, 40, 6, seed=1, **{"lengths": lengths, "steps_per_epoch": WINDOW + 5, **changes})
+
+
+def rows_of(batches):
+    """Every example of an epoch as its tokens and labels, without padding."""
+    rows = []
+    for i in range(len(batches)):
+        (tokens, segments, chosen), (labels, pair) = batches.batch(0, i)
+        for row in range(len(tokens)):
+            real = tokens[row] != 0
+            rows.append((*(tuple(array[row][real]) for array in (tokens, segments, chosen, labels[..., 0])), int(pair[row, 0])))
+    return rows
+
+
+def test_the_examples_equal_those_of_batches_without_lengths():
+    assert sorted(rows_of(many(LENGTHS))) == sorted(rows_of(many(None)))
+
+
+def test_batches_are_shorter_than_without_lengths():
+    batches = many(LENGTHS, next_sentence=None)  # a random second segment fills the remaining tokens
+    lengths = [batches.batch(0, i)[0][0].shape[1] for i in range(len(batches))]
+    assert set(lengths) <= set(LENGTHS)
+    assert len(set(lengths)) > 1
+    assert sum(lengths) < 0.8 * 40 * len(batches)
+
+
+def test_a_batch_alone_is_the_batch_in_sequence():
+    in_sequence = [many(LENGTHS).batch(1, i) for i in range(WINDOW + 5)]
+    for i in (WINDOW + 3, 0, 7):
+        for a, b in zip(in_sequence[i][0], many(LENGTHS).batch(1, i)[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_processes_share_a_batch_of_one_length():
+    whole = many(LENGTHS)
+    parts = [many(LENGTHS, process_index=i, process_count=2) for i in range(2)]
+    for i in (0, WINDOW + 1):
+        joined = [np.concatenate(arrays) for arrays in zip(*(part.batch(0, i)[0] for part in parts), strict=True)]
+        for a, b in zip(joined, whole.batch(0, i)[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("lengths", [(2, 40), (8, 41), ()])
+def test_invalid_lengths_are_an_error(lengths):
+    with pytest.raises(ValueError, match="lengths must be from 5 to seq_len=40"):
+        many(lengths)
