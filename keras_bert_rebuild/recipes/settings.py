@@ -66,7 +66,7 @@ def setting(default: Any = MISSING, **rules: Any) -> Any:
         default: its default.
         **rules: `least` and `most`, or `above`, for a number; `choices`, a tuple or a function that returns one; `each`, for a
             list, the minimum of its whole numbers, or None for any; `accepts`, a function of the value that returns whether it is
-            allowed; and `words`, which replace the description of allowed values in the error.
+            allowed; and `words`, which replace the description of allowed values in the error. Others are for those who read them.
     """
     return field(default=default, metadata=rules)
 

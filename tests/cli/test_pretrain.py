@@ -82,9 +82,7 @@ def test_phases_come_from_a_file(called, capsys, tmp_path):
 
 def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys, tmp_path):
     def stopped(*args, **kwargs):
-        error = StoppedError("Stopped after step 3 of 9, which is in a checkpoint.")
-        error.signal = signal.SIGTERM
-        raise error
+        raise StoppedError(3, 9, signal.SIGTERM)
 
     monkeypatch.setattr(recipe, "pretrain", stopped)
     said = said_by(capsys, "store", "--output", tmp_path / "run", code=128 + signal.SIGTERM)

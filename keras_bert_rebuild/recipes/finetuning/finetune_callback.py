@@ -76,9 +76,7 @@ class FinetuneCheckpoints:
             self.save(step, callback.model, callback.facts())
         self._writer.wait()
         if stopped:
-            stopped = StoppedError(f"Stopped after step {step:,} of {steps:,}, which is in a checkpoint.")
-            stopped.signal = int(self.signals.received)
-            raise stopped
+            raise StoppedError(step, steps, self.signals.received)
 
     def remove(self):
         """Delete the checkpoints of a finished run: its result is the model."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, OF_SOME
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 from keras_bert_rebuild.tasks.text_rows import buckets_for, place_of
 
@@ -30,7 +30,7 @@ def check_options(spec, settings):
     if settings.crf and "crf" not in spec.options:
         raise ValueError(f"crf must be for token_classification, whose tags follow each other; the task is {spec.name}.")
     for field in fields(settings):
-        if field.name in OF_SOME and getattr(settings, field.name) != field.default and field.name not in spec.options:
+        if field.metadata.get("of_some") and getattr(settings, field.name) != field.default and field.name not in spec.options:
             tasks = " or ".join(word for word in task_names() if field.name in finetune_task(word).options)
             raise ValueError(f"{field.name} must be for {tasks}; the task is {spec.name}.")
 

@@ -11,22 +11,10 @@ from keras_bert_rebuild.tasks.objectives import OBJECTIVES, RERANKING_OBJECTIVES
 
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
-# Fields for some of the tasks, which `FinetuneTask.options` lists.
-OF_SOME = (
-    "temperature",
-    "learned_temperature",
-    "symmetric",
-    "matryoshka_dims",
-    "matryoshka_weights",
-    "chunk",
-    "guide",
-    "false_negative_margin",
-    "query_prompt",
-    "document_prompt",
-    "negatives",
-    "positive_weight",
-    "flops",
-)
+
+# What the dimensions of Matryoshka vectors and the weights of the FLOPS regularisation are, for errors.
+OF_DIMS = "a list of whole numbers of at least 1"
+OF_FLOPS = "two numbers from 0, for queries and for documents"
 
 
 def all_objectives() -> tuple[str, ...]:
@@ -47,6 +35,8 @@ def are_weights(value):
 @dataclass(frozen=True, kw_only=True)
 class FinetuneSettings:
     """The settings of a fine-tuning: fields of a YAML file, options of `keras-bert finetune`, arguments of `finetune`.
+
+    Settings `of_some` are those of some tasks, whose `FinetuneTask.options` list them.
 
     Reference: Devlin et al., 2019, appendix A.3, for the ranges of rate, batch size and epochs.
     """
@@ -118,36 +108,36 @@ class FinetuneSettings:
     labelled-similarity: triplet (default) or contrastive. rerank: binary, graded, pairwise, listwise or lambda, or for the scores
     of a teacher margin_mse, mse or list_net (default: chosen by the examples)."""
 
-    temperature: float | None = setting(None, above=0)
+    temperature: float | None = setting(None, above=0, of_some=True)
     """Temperature that divides cosine similarities in the loss, such as 0.05 (default: that of the objective)."""
 
-    learned_temperature: bool = False
+    learned_temperature: bool = setting(False, of_some=True)
     """Learn the temperature as well, at 100 times the learning rate (retrieval, labelled-similarity)."""
 
-    symmetric: bool = False
+    symmetric: bool = setting(False, of_some=True)
     """Add the loss in the other direction: for each positive, find its query in the batch (retrieval)."""
 
-    matryoshka_dims: Sequence[int] | None = setting(None, accepts=are_sizes, words="a list of whole numbers of at least 1")
+    matryoshka_dims: Sequence[int] | None = setting(None, accepts=are_sizes, words=OF_DIMS, of_some=True)
     """Dimensions of prefixes of the vectors that are trained too (Matryoshka), such as 384 128 64 (default: none)."""
 
-    matryoshka_weights: Sequence[float] | None = setting(None, words="a number above 0 for each of matryoshka_dims")
+    matryoshka_weights: Sequence[float] | None = setting(None, words="a number above 0 for each of matryoshka_dims", of_some=True)
     """Weights of the losses of the Matryoshka dimensions (default: all 1)."""
 
-    chunk: int | None = setting(None, least=1)
+    chunk: int | None = setting(None, least=1, of_some=True)
     """Encode this many rows at a time, so that memory does not grow with the batch (gradient caching), for about a third more
     computation (retrieval, labelled-similarity; default: all at once)."""
 
-    guide: str | None = None
+    guide: str | None = setting(None, of_some=True)
     """Folder of an embedding model: texts that it ranks above the positive are not used as negatives (retrieval; default: none)."""
 
-    false_negative_margin: float | None = None
+    false_negative_margin: float | None = setting(None, of_some=True)
     """Texts whose cosine similarity exceeds the positive's by more than this are not used as negatives, judged by the guide or else
     by the trained model itself (retrieval; default: all are used)."""
 
-    query_prompt: str | None = None
+    query_prompt: str | None = setting(None, of_some=True)
     """Prompt in front of every query, such as "query: "; saved with the model (retrieval; default: none)."""
 
-    document_prompt: str | None = None
+    document_prompt: str | None = setting(None, of_some=True)
     """Prompt in front of every document; saved with the model (retrieval; default: none)."""
 
     crf: bool = False
@@ -182,14 +172,14 @@ class FinetuneSettings:
     seed: int = setting(0, least=0)
     """Random seed of the new head, the order of the examples and dropout."""
 
-    negatives: int | None = setting(None, least=1)
+    negatives: int | None = setting(None, least=1, of_some=True)
     """Negatives per query in each step (rerank, sparse-retrieval, late-interaction; default: as many as the examples have, at most
     7; for rerank without any, 4 random ones)."""
 
-    positive_weight: float | None = setting(None, above=0)
+    positive_weight: float | None = setting(None, above=0, of_some=True)
     """Weight of relevant texts in the binary and graded objectives (rerank; default: 1)."""
 
-    flops: Sequence[float] | None = setting(None, accepts=are_weights, words="two numbers from 0, for queries and for documents")
+    flops: Sequence[float] | None = setting(None, accepts=are_weights, words=OF_FLOPS, of_some=True)
     """Weights of the FLOPS regularisation of queries and of documents (sparse-retrieval; default: 5e-5 3e-5)."""
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from keras_bert_rebuild.models.memory import available_bytes
 from keras_bert_rebuild.recipes.pretraining.example_settings import STEPS
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.run_folder import parse_yaml, read_yaml
-from keras_bert_rebuild.recipes.settings import settings_from_dict, size_fields
+from keras_bert_rebuild.recipes.settings import check_settings, setting, settings_from_dict, size_fields
 from keras_bert_rebuild.recipes.step_costs import Work, embedding_params, num_params, step_memory, trained_flops
 from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS
 
@@ -28,6 +28,9 @@ NOT_OF_A_RECIPE = ("steps", "minutes", "model", "init", "decay_from", "decay_ste
 # Settings of every phase of a recipe; the user's value replaces them in all phases.
 OF_PHASES = ("batch_size", "seq_len", "max_predictions")
 
+# What a size of a vocabulary is, for errors.
+OF_VOCABULARY = f"a whole number above {len(SPECIAL_TOKENS)}, the special tokens"
+
 # The fraction of the FLOP/s of large matrix products that the training of a small encoder reaches.
 UTILISATION = 0.4
 
@@ -36,13 +39,13 @@ UTILISATION = 0.4
 class Recipe:
     """The content of a recipe's YAML file."""
 
-    vocab_size: int = 30000
+    vocab_size: int = setting(30000, least=len(SPECIAL_TOKENS) + 1, words=OF_VOCABULARY)
     """Tokens of the vocabulary, learned from the training part of the corpus."""
 
-    cased: bool = False
+    cased: bool = setting(False, words="true or false")
     """Whether the vocabulary keeps case and accents."""
 
-    tokens_per_parameter: float = 20.0
+    tokens_per_parameter: float = setting(20.0, least=0)
     """The minimum number of training tokens per parameter outside the embedding, which decides the size for a budget."""
 
     sizes: tuple[Mapping[str, Any], ...] = ()
@@ -57,14 +60,7 @@ class Recipe:
         object.__setattr__(self, "training", training)
         if not isinstance(training, Mapping):
             raise ValueError(f"training must have settings of a pretraining run; got {training!r:.80}.")
-        if type(self.vocab_size) is not int or self.vocab_size <= len(SPECIAL_TOKENS):
-            raise ValueError(
-                f"vocab_size must be a whole number above {len(SPECIAL_TOKENS)}, the special tokens; got {self.vocab_size!r:.80}."
-            )
-        if not isinstance(self.cased, bool):
-            raise ValueError(f"cased must be true or false; got {self.cased!r:.80}.")
-        if not is_number(self.tokens_per_parameter) or self.tokens_per_parameter < 0:
-            raise ValueError(f"tokens_per_parameter must be a number of at least 0; got {self.tokens_per_parameter!r:.80}.")
+        check_settings(self)
         if not isinstance(self.sizes, (list, tuple)) or not self.sizes:
             raise ValueError(f"sizes must be a list of at least one size, each with its model; got {self.sizes!r:.80}.")
         for i, size in enumerate(self.sizes):

@@ -37,10 +37,18 @@ def columns(objective, probes=()):
 
 
 class StoppedError(Exception):
-    """A signal stopped a run cleanly: its last step is in a checkpoint."""
+    """A signal stopped a run cleanly: its last step is in a checkpoint.
 
-    signal = None
-    """The number of the signal."""
+    Args:
+        step: the last step.
+        total: the steps of the whole run.
+        number: the signal.
+    """
+
+    def __init__(self, step, total, number):
+        super().__init__(f"Stopped after step {step:,} of {total:,}, which is in a checkpoint.")
+        self.signal = int(number)
+        """The number of the signal."""
 
 
 class NonFiniteLossError(ValueError):
@@ -139,7 +147,7 @@ class TrainingRun:
                 self._check_writer(wait=True)
                 if signals.received is not None:  # also one that came while the last checkpoint was written
                     total = self.ends[-1] // self.accumulation if self.budget is None else self.budget.expected_steps
-                    raise _stopped(signals.received, row["step"], total)
+                    raise StoppedError(row["step"], total, signals.received)
         finally:
             self.writer.join()
             if board is not None:
@@ -287,9 +295,3 @@ def _fed(batches, lengths):
     from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_epoch_of_batches
 
     return tf_epoch_of_batches(batches)
-
-
-def _stopped(number, step, total):
-    stopped = StoppedError(f"Stopped after step {step:,} of {total:,}, which is in a checkpoint.")
-    stopped.signal = int(number)
-    return stopped
