@@ -74,11 +74,9 @@ class Workload:
 WORKLOADS = {"128": Workload(8, 128, 20), "512": Workload(2, 512, 77), "real": Workload(8, 128, 20, (32, 64, 96))}
 
 OURS, PEERS = ("tensorflow", "jax", "torch"), ("transformers", "keras_hub")
-# The step between lengths, as a part of the longest, of batches whose texts have about the same length, as with transformers'
-# `train_sampling_strategy="group_by_length"`.
+# The step between lengths, as a part of the longest, with --group-peers: transformers' `train_sampling_strategy="group_by_length"`.
 GROUPED = 16
-# The rounds of the workload "real", together a window of batches.
-QUARTERS = 4
+QUARTERS = 4  # the rounds of the workload "real", together a window of batches
 
 
 def docstring_corpora(vocabulary=VOCABULARY):
@@ -116,7 +114,6 @@ def make_batches(corpora, workload, args):
         data = pretraining_batches(corpora[0], *shape)
         made = [data.batch(0, i) for i in range(steps)]
         return made, made
-    # All batches of a window, within which ours are grouped by length.
     ours, theirs = (
         pretraining_batches(corpora[1], *shape, next_sentence=None, lengths=lengths) for lengths in (workload.lengths, grouped)
     )
@@ -284,21 +281,15 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for workload_name in args.workload:
             workload = WORKLOADS[workload_name]
-            if args.batch:
-                workload = dataclasses.replace(workload, batch=args.batch)
+            workload = dataclasses.replace(workload, batch=args.batch or workload.batch)
             for dtype in args.dtype:
-                shape = f"{workload.batch} x {workload.length}"
-                title = f"{workload_name if workload.lengths else shape}, {dtype}, BERT-{args.size}, dropout {args.dropout:g}"
+                shape = workload_name if workload.lengths else f"{workload.batch} x {workload.length}"
+                title = f"{shape}, {dtype}, BERT-{args.size}, dropout {args.dropout:g}"
                 print(title, flush=True)
                 measured, *rest = measure(args, workload, dtype, corpora, Path(folder))
                 title += f"{f', packed {args.packing}' if args.packing else ''}, {args.threads} threads, {rest[-1][0]} batches"
-                lines = [
-                    "",
-                    f"### {title}",
-                    "",
-                    *table(measured, *rest, config, pairs_in(workload, args), in_turn(workload, args)),
-                    "",
-                ]
+                same = in_turn(workload, args)
+                lines = ["", f"### {title}", "", *table(measured, *rest, config, pairs_in(workload, args), same), ""]
                 print("\n".join(lines), flush=True)
                 if args.output is not None:
                     with args.output.open("a", encoding="utf-8") as file:

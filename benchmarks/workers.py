@@ -1,5 +1,6 @@
 """The processes of a benchmark: contenders that wait for commands, workers that do one job, and the file of their results."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -46,7 +47,8 @@ class Contender:
     def ask(self, *words):
         """The answer to a command."""
         time.sleep(PAUSE)
-        print(*words, file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # of an ended process; the answer says why
+            print(*words, file=self.process.stdin, flush=True)
         return self.answer()
 
     def end(self):

@@ -113,3 +113,22 @@ def test_get_model_imports_few_files():
         reached.add(path)
         waiting |= IMPORTS[path] - reached
     assert len(reached) == IMPORTED_BY_GET_MODEL, len(reached)
+
+
+ROOT = PACKAGE.parent
+# Words as `wc -w` counts them. docs/reference/command-line.md is generated from the parser.
+BENCHMARKS = (18, 2141)
+PAGES = (36, 48_600)
+WORDS_OF_RESULTS = 6_800
+
+
+def test_benchmarks_and_pages_keep_their_budget():
+    scripts = sorted((ROOT / "benchmarks").glob("*.py"))
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name != "command-line.md"]
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    lines = sum(map(lines_of_code, scripts))
+    assert len(scripts) <= BENCHMARKS[0]
+    assert lines <= BENCHMARKS[1], lines
+    assert len(pages) <= PAGES[0]
+    assert words <= PAGES[1], words
+    assert len((ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").split()) <= WORDS_OF_RESULTS
