@@ -1,6 +1,7 @@
 """Recognise the checkpoint at a path by its contents."""
 
 import math
+import os
 from collections import namedtuple
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def find_checkpoint(path, config=None, revision=None):
     )
 
 
-def located_model(path, revision=None):
+def located_model(path: str | os.PathLike[str], revision: str | None = None) -> Path:
     """The path of a model, which is downloaded if it is a name on the hub and the config there is of a family that can be read."""
     return located(path, revision, check_config=_check_family)
 
