@@ -209,7 +209,7 @@ def _of_texts(vectors, sizes, texts):
     return vectors if len(vectors) == texts[-1] + 1 else mean_of_windows(vectors, sizes, texts).astype(vectors.dtype)
 
 
-def check_list_of_texts(texts: Iterable[str]) -> None:
+def check_list_of_texts(texts: Iterable[Any]) -> None:
     """Raise a ValueError for a string instead of a list of texts."""
     if isinstance(texts, (str, bytes)):
         raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")

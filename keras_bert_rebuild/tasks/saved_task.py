@@ -64,7 +64,7 @@ def load_task(
     Raises:
         ValueError: the task cannot be determined, or the weights or the settings in task.json belong to another task.
     """
-    path = located_model(path, revision)
+    path = Path(located_model(path, revision))
     file = path / FILE
     values = json_object(file)
     named = value_of(values, "task", str, file)
@@ -162,14 +162,14 @@ def load_embedder(
     Raises:
         ValueError: the model does not compute a vector for a text, or the folder has modules that require other poolings.
     """
-    path = located_model(path, revision)
+    path = Path(located_model(path, revision))
     retriever = read_retriever_folder(path) if path.is_dir() else None
     if retriever is not None and retriever.kind != "embedding":
         raise ValueError(f"{path} must be a model with a vector for each text; it is for {retriever.kind.replace('_', ' ')}.")
     if poolings and retriever is not None and retriever.settings.get("modules"):
         raise ValueError(f"poolings must be left out for {path}, whose own pooling has layers after it; got {', '.join(poolings)}.")
-    given = {"poolings": poolings, "normalize": normalize, "max_len": max_len, "truncate": True if max_len else None}
-    given = {name: value for name, value in given.items() if value is not None}
+    asked = {"poolings": poolings, "normalize": normalize, "max_len": max_len, "truncate": True if max_len else None}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if retriever is not None or saved_kind(path) == "embedding":
         return load_task(path, "embedding", tokenizer, dtype=dtype, **given)
     model = from_pretrained(path, heads=(), dtype=dtype)
