@@ -15,7 +15,7 @@ ROOMS = {
     "anatomy": (7, 699),
     "checkpoints": (9, 921),
     "cli": (46, 3651),
-    "data": (39, 4010),
+    "data": (39, 4011),
     "datasets": (2, 103),
     "explain": (26, 2578),
     "export": (13, 1179),

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,6 @@ def span_indexes(starts, positions):
     Returns:
         Integers that broadcast to the shape of `positions`: `(...)`, or `(rows, 1)` if every row of positions `(rows, columns)` is
         within one span.
-        span, `(rows, 1)`.
     """
     if positions.ndim == 2 and positions.size:
         first, last = (np.searchsorted(starts, ends, side="right") - 1 for ends in (positions.min(axis=1), positions.max(axis=1)))
@@ -40,7 +40,7 @@ def span_indexes(starts, positions):
     return np.searchsorted(starts, positions, side="right") - 1
 
 
-def checked_positions(positions, num_tokens):
+def checked_positions(positions: npt.ArrayLike, num_tokens: int) -> npt.NDArray[Any]:
     """Positions of tokens as an array.
 
     Raises:
