@@ -55,10 +55,7 @@ def check_folder(path, kind, inputs=(), overwrite=True):
     Contents of an existing folder that the writer does not write are carried over: see `written_folder`.
     """
     path = Path(path)
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"expected a folder to write to; {path} is a file.")
-    _check_parents(path)
-    _check_apart(path, inputs)
+    _check_place(path, inputs)
     if not path.is_dir() or not visible_names(path):
         return
     found = folder_kind(path)
@@ -73,10 +70,7 @@ def check_folder(path, kind, inputs=(), overwrite=True):
 def check_run(path, kind, inputs=()):
     """The same for the folder of a run that may be resumed: it must be new, empty or of the kind; otherwise see `check_file`."""
     path = Path(path)
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"expected a folder to write to; {path} is a file.")
-    _check_parents(path)
-    _check_apart(path, inputs)
+    _check_place(path, inputs)
     others = set(visible_names(path)).difference(names_in_the_way(path, kind)) if path.is_dir() else ()
     found = folder_kind(path) if others else None
     if found is not None and found is not kind:
@@ -157,10 +151,14 @@ def _parents_of(path):
                 folder.rmdir()
 
 
-def _check_parents(path):
+def _check_place(path, inputs):
+    """Refuse a path where no folder can be, or that is or has an input."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"expected a folder to write to; {path} is a file.")
     above = next((folder for folder in path.parents if folder.exists()), None)
     if above is not None and not above.is_dir():
         raise NotADirectoryError(f"expected a folder to write to; {above}, above {path}, is a file.")
+    _check_apart(path, inputs)
 
 
 def _check_apart(path, inputs):

@@ -139,16 +139,8 @@ class BatchTokenizer(abc.ABC):
         sides = [
             self._encode(side, with_offsets, is_pretokenized, special_tokens_in_text) for side in (texts, pairs) if side is not None
         ]
-        lengths = np.stack([side.lengths for side in sides], axis=1)
-        room = None if max_len is None else max_len - frame.size(len(sides))
-        side = 1 if pairs is not None and truncation == "only_second" else 0
-        max_context = None
-        if stride is None:
-            rows = rows_of.whole_rows(lengths, room, truncation, self.truncation_side)
-        else:
-            left = np.full(len(lengths), room) if pairs is None else rows_of.remaining_room(lengths, room, side)
-            rows = window_rows(lengths, left, side, stride, self.truncation_side)
-            max_context = (side, has_max_context(rows, side))
+        rows, split = self._rows(sides, frame, max_len, truncation, stride)
+        max_context = None if stride is None else (split, has_max_context(rows, split))
         encoding = rows_of.assemble(sides, rows, frame, pad_to, max_context)
         return rows_of.without_padding(encoding) if pad_to is None else encoding
 
@@ -163,14 +155,8 @@ class BatchTokenizer(abc.ABC):
         """
         frame = self._frame()
         self._check(texts, None, max_len, "longest_first", stride, frame)
-        flat = self._encode(texts, False, False, False)
-        lengths = flat.lengths[:, None]
-        room = None if max_len is None else max_len - frame.size(1)
-        if stride is None:
-            rows = rows_of.whole_rows(lengths, room, "longest_first", self.truncation_side)
-        else:
-            rows = window_rows(lengths, np.full(len(lengths), room), 0, stride, self.truncation_side)
-        return rows_of.assemble([flat], rows, frame, None)
+        sides = [self._encode(texts, False, False, False)]
+        return rows_of.assemble(sides, self._rows(sides, frame, max_len, "longest_first", stride)[0], frame, None)
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """The ids of texts without special tokens, concatenated.
@@ -222,6 +208,16 @@ class BatchTokenizer(abc.ABC):
 
     def _frame(self):
         return rows_of.Frame(self.cls_id, self.sep_id, self.pad_id, self.separators, self.second_segment, self.cls_last)
+
+    def _rows(self, sides, frame, max_len, truncation, stride):
+        """Which tokens of the texts every row has, a `Rows`, and the text that a stride splits into windows, 0 or 1."""
+        lengths = np.stack([side.lengths for side in sides], axis=1)
+        room = None if max_len is None else max_len - frame.size(len(sides))
+        split = 1 if len(sides) == 2 and truncation == "only_second" else 0
+        if stride is None:
+            return rows_of.whole_rows(lengths, room, truncation, self.truncation_side), split
+        left = np.full(len(lengths), room) if len(sides) == 1 else rows_of.remaining_room(lengths, room, split)
+        return window_rows(lengths, left, split, stride, self.truncation_side), split
 
     def _encode(self, texts, with_offsets, is_pretokenized, special_tokens_in_text, are_words=False):
         if is_pretokenized:

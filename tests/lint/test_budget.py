@@ -20,7 +20,7 @@ ROOMS = {
     "explain": (26, 2578),
     "export": (13, 1179),
     "families": (15, 1474),
-    "files": (11, 1069),
+    "files": (11, 1066),
     "interpret": (22, 2086),
     "kernels": (34, 2109),
     "layers": (23, 1444),
@@ -30,7 +30,7 @@ ROOMS = {
     "recipes": (40, 4203),
     "search": (12, 1170),
     "tasks": (35, 4143),
-    "text": (18, 2385),
+    "text": (18, 2379),
     "the package itself": (10, 568),
     "training": (28, 2481),
 }
