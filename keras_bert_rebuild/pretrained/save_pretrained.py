@@ -13,11 +13,11 @@ from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import FAMILIES, table_of
 from keras_bert_rebuild.files.folders import written_folder
-from keras_bert_rebuild.files.kinds import MODEL
+from keras_bert_rebuild.files.kinds import MODEL, TOKENIZER_NAMES
 from keras_bert_rebuild.files.output import check_folder
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
-from keras_bert_rebuild.pretrained.tokenizer_files import NAMES, vocabulary_files, with_vocabulary
+from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files, with_vocabulary
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -130,7 +130,7 @@ def _tokenizer_files(model, vocabulary, config):
 
 def _files_to_replace(files):
     """Names of all tokenizer files, if tokenizer files are written."""
-    return NAMES if set(NAMES).intersection(files) else ()
+    return TOKENIZER_NAMES if set(TOKENIZER_NAMES).intersection(files) else ()
 
 
 def _arrays(model, table, config, dtype):

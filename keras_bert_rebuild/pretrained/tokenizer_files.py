@@ -22,9 +22,6 @@ from keras_bert_rebuild.text.tokenizer_json import flags_of, is_googles
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-# Tokenizer files of all families.
-NAMES = TOKENIZER_NAMES
-
 
 def read_tokenizer_files(folder):
     """The tokenizer files of a folder, name to bytes.
@@ -34,7 +31,7 @@ def read_tokenizer_files(folder):
     links to a private file of yours could make you publish it. Other links are skipped, with a warning.
     """
     found = {}
-    for path in (Path(folder) / name for name in NAMES):
+    for path in (Path(folder) / name for name in TOKENIZER_NAMES):
         if not path.is_file():
             continue
         target = Path(os.path.realpath(path))
