@@ -8,7 +8,7 @@ import math
 import random
 from collections import Counter, defaultdict
 
-from keras_bert_rebuild.cli.demo_world import world_documents
+from keras_bert_rebuild.cli.demo_texts import world_documents
 
 
 def words_of(document):

@@ -26,9 +26,9 @@ def main():
         documents = [document for document in map(docstring_document, docstring_files(["numpy"])[:150]) if document]
         corpus.write_text("\n\n".join("\n".join(document) for document in documents), encoding="utf-8")
 
-        # keras-bert vocab corpus.txt --size 3000 --output vocab.txt
-        assert keras_bert(["vocab", str(corpus), "--size", "3000", "--output", str(vocabulary)]) == 0
-        # keras-bert prepare corpus.txt --vocab vocab.txt --output tokens
+        # keras-bert vocab corpus.txt --vocab-size 3000 --output vocab.txt
+        assert keras_bert(["vocab", str(corpus), "--vocab-size", "3000", "--output", str(vocabulary)]) == 0
+        # keras-bert prepare corpus.txt --tokenizer vocab.txt --output tokens
         prepare(corpus, vocabulary, tokens, workers=1)
 
         store = TokenStore(tokens)

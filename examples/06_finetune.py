@@ -37,7 +37,7 @@ def sentences():
 def small_encoder(folder, corpus):
     """Write an encoder with random weights, and a vocabulary."""
     vocabulary = folder / "vocab.txt"
-    assert keras_bert(["vocab", str(corpus), "--size", "4000", "--output", str(vocabulary)]) == 0
+    assert keras_bert(["vocab", str(corpus), "--vocab-size", "4000", "--output", str(vocabulary)]) == 0
     size = len(vocabulary.read_text(encoding="utf-8").splitlines())
     save_pretrained(build_model(BertConfig(vocab_size=size, **SHAPE)), folder / "encoder", vocabulary=vocabulary)
     return folder / "encoder"

@@ -36,7 +36,7 @@ assert "keras_bert_rebuild" not in sys.modules
 def small_encoder(folder, texts):
     (folder / "corpus.txt").write_text("\n".join(texts), encoding="utf-8")
     vocabulary = folder / "vocab.txt"
-    assert keras_bert(["vocab", str(folder / "corpus.txt"), "--size", "4000", "--output", str(vocabulary)]) == 0
+    assert keras_bert(["vocab", str(folder / "corpus.txt"), "--vocab-size", "4000", "--output", str(vocabulary)]) == 0
     size = len(vocabulary.read_text(encoding="utf-8").splitlines())
     save_pretrained(build_model(BertConfig(vocab_size=size, **SHAPE)), folder / "encoder", vocabulary=vocabulary)
     return folder / "encoder"

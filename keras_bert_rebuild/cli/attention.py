@@ -2,57 +2,12 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive
-from keras_bert_rebuild.cli.said import begin
-from keras_bert_rebuild.cli.shared_options import add_max_seq_length, add_model, add_other, add_pair, add_tokenizer, option_of
+from keras_bert_rebuild.cli.arguments import named
+from keras_bert_rebuild.cli.options import option_of
+from keras_bert_rebuild.cli.progress import begin
 from keras_bert_rebuild.files.kinds import PAGE
 from keras_bert_rebuild.files.output import claimed_file
 from keras_bert_rebuild.files.reading import parse_json, read_text
-
-# Checkpoints of a run that a page shows unless the user says otherwise.
-CHECKPOINTS = 12
-
-
-def add_arguments(parser):
-    """Declare the options."""
-    parser.add_argument("text", metavar="TEXT", help="text whose attention is shown")
-    add_pair(parser)
-    add_model(parser, "with --checkpoints the folder of a pretraining run")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="HTML file to write")
-    add_overwrite(parser, "the page")
-    add_tokenizer(parser)
-    for name in ("layers", "heads"):
-        parser.add_argument(
-            f"--{name}", metavar="N,...", help=f"numbers of {name}, from 0, separated by commas (default: all, or as many as fit)"
-        )
-    add_max_seq_length(parser)
-    add_other(parser, "second model, shown next to the first (default: none)")
-    parser.add_argument(
-        "--checkpoints",
-        type=positive,
-        nargs="?",
-        const=CHECKPOINTS,
-        metavar="N",
-        help=f"slider over N checkpoints of the run, evenly spaced; {CHECKPOINTS} without a number (default: the last one only)",
-    )
-    parser.add_argument(
-        "--why",
-        nargs="?",
-        const="integrated_gradients",
-        metavar="METHOD",
-        help="for a fine-tuned model: show how much each word contributed to the answer; integrated_gradients without a method "
-        "(default: not shown)",
-    )
-    parser.add_argument("--lens", action="store_true", help="for a model with an MLM head: show its prediction after every block")
-    parser.add_argument(
-        "--importance",
-        type=existing,
-        metavar="FILE",
-        help="JSON with a list of numbers per layer, one per head, to sort the heads by (default: the order of the model)",
-    )
-    parser.add_argument(
-        "--other-importance", type=existing, metavar="FILE", help="the same for the second model (default: the order of the model)"
-    )
 
 
 def run(args):
@@ -75,9 +30,9 @@ def _check_together(args):
     for name in ("why", "lens", "importance"):
         if getattr(args, name) and args.checkpoints:
             raise ValueError(f"--{name} is for one model or two, not for the steps of a training; leave out --checkpoints.")
-    for option in ("other_tokenizer", "other_importance"):
-        if getattr(args, option) and not args.other:
-            raise ValueError(f"{option_of(option)} is for a second model: add --other, or leave it out.")
+    for name in ("other_tokenizer", "other_importance"):
+        if getattr(args, name) is not None and args.other is None:
+            raise ValueError(f"{option_of(name)} is for a second model: add --other, or leave it out.")
 
 
 def _page(args, chosen):
@@ -92,7 +47,7 @@ def _page(args, chosen):
         chosen |= {
             "other": other,
             "other_tokenizer": other_tokenizer,
-            "other_name": _name(args.other),
+            "other_name": named(args.other),
             "other_panels": _panels(args, args.other, other, other_tokenizer, args.other_importance),
         }
     own = {
@@ -101,7 +56,7 @@ def _page(args, chosen):
         "importance": panels.importance,
         "max_len": args.max_seq_length,
     }
-    return show_attention(model, tokenizer, args.text, args.pair, name=_name(args.model), **own, **chosen)
+    return show_attention(model, tokenizer, args.text, args.pair, name=named(args.model), **own, **chosen)
 
 
 def _panels(args, path, model, tokenizer, importance):
@@ -159,11 +114,7 @@ def _training(args, chosen):
     steps = steps_of_run(args.model, args.checkpoints)
     models = models_of_run(args.model, steps)
     tokenizer = load_tokenizer(args.tokenizer or Path(args.model) / "model")
-    return show_training(models, tokenizer, args.text, args.pair, max_len=args.max_seq_length, name=_name(args.model), **chosen)
-
-
-def _name(path):
-    return Path(path).resolve().name
+    return show_training(models, tokenizer, args.text, args.pair, max_len=args.max_seq_length, name=named(args.model), **chosen)
 
 
 def _numbers(name, text):

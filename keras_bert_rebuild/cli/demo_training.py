@@ -4,6 +4,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from keras_bert_rebuild.cli.progress import FitBar, track
+
 # What is learnt here is seen a few times: nothing is to be forgotten.
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -72,7 +74,6 @@ def encode(console, train, test, vocabulary):
 def _encode(console, documents, vocabulary, name):
     import numpy as np
 
-    from keras_bert_rebuild.cli.progress import track
     from keras_bert_rebuild.data.corpora.documents import encode_documents
     from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -151,10 +152,9 @@ def steps_for(minutes, training):
 
 def train(console, training):
     """Run the training, with a bar, and print its speed."""
-    from keras_bert_rebuild.cli.fit_progress import FitProgress
 
     recipe, steps = training.recipe, len(training.batches)
-    bar = FitProgress(console, "training", steps)
+    bar = FitBar(console, "training", steps)
     training.model.fit(training.batches, epochs=1, shuffle=False, verbose=0, callbacks=[bar])
     tokens = (steps - 1) * recipe.batch_size * recipe.seq_len / max(bar.seconds, 1e-9)
     first = f", after {bar.first:.0f} s for the first" if bar.first > 2 else ""
@@ -169,12 +169,11 @@ def evaluate(console, training):
     Returns:
         The accuracy at masked words.
     """
-    from keras_bert_rebuild.cli.fit_progress import FitProgress
     from keras_bert_rebuild.data.corpora.documents import unigram_log_probabilities
     from keras_bert_rebuild.data.pretraining.pair_probe import probe_of_pairs
 
     held_out = training.held_out
-    progress = FitProgress(console, "evaluating", len(held_out))
+    progress = FitBar(console, "evaluating", len(held_out))
     logs = training.model.evaluate(held_out, verbose=0, return_dict=True, callbacks=[progress])
     loss, accuracy = (logs.get(f"MLM_{name}", logs.get(name)) for name in ("loss", "accuracy"))
     unigram = unigram_log_probabilities(training.corpus.ids, len(training.vocabulary))

@@ -5,40 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing
-from keras_bert_rebuild.cli.said import begin, counted
-from keras_bert_rebuild.cli.shared_options import (
-    add_batch_tokens,
-    add_embedding_options,
-    add_max_seq_length,
-    add_model,
-    add_tokenizer,
-)
+from keras_bert_rebuild.cli.arguments import poolings_of
+from keras_bert_rebuild.cli.progress import Bar, begin, counted
 from keras_bert_rebuild.data.text_files import opened
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import VECTORS
 from keras_bert_rebuild.files.output import check_file, claimed_file
-
-
-def add_arguments(parser):
-    """Declare the options."""
-    parser.add_argument("file", type=existing, metavar="FILE", help="text file, one text per line, also .gz or .xz")
-    add_model(parser, "also of sentence-transformers or exported for OpenVINO")
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="FILE", help="vectors to write: .npy, or .parquet with the texts beside them"
-    )
-    add_embedding_options(parser, "mean, unless the model's folder has a pooling")
-    add_tokenizer(parser)
-    add_max_seq_length(parser)
-    parser.add_argument(
-        "--dtype",
-        metavar="POLICY",
-        help="precision of the computation, such as mixed_bfloat16; vectors are written in float32 (default: float32)",
-    )
-    add_batch_tokens(parser)
-    add_overwrite(parser, "the vectors")
-    add_device_options(parser)
 
 
 def run(args):
@@ -57,16 +29,13 @@ def _embed(args):
 
     from rich.console import Console
 
-    from keras_bert_rebuild.cli.progress import progress_bar
-
     with written_vectors(args.output, count) as write:
         begin("loading", args.model)
         stream = _stream(args)
-        with progress_bar(Console(stderr=True)) as bar:
-            task = bar.add_task("embedding", total=count, unit="texts", note="")
+        with Bar(Console(stderr=True)) as bar:
             for text, vector in zip(lines_of_file(args.file), stream(lines_of_file(args.file)), strict=True):
                 width = write(text, vector)
-                bar.advance(task)
+                bar("embedding", 1, count)
     print(f"wrote    {args.output}  {counted(count, 'vector')} of {width}, float32")
     return 0
 
@@ -74,7 +43,6 @@ def _embed(args):
 def _stream(args):
     """The function from texts to vectors of the model at `--model`."""
     from keras_bert_rebuild.export.runtimes import SETTINGS
-    from keras_bert_rebuild.tasks.embedding_model import POOLINGS
     from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream
 
     if (args.model / SETTINGS).is_file():
@@ -100,12 +68,8 @@ def _stream(args):
 
     from keras_bert_rebuild.tasks.saved_task import load_embedder
 
-    poolings = tuple(args.pooling.split(",")) if args.pooling else None
-    if not set(poolings or ()) <= set(POOLINGS):
-        raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, separated by commas; got {args.pooling!r}.")
-    embedder = load_embedder(
-        args.model, args.tokenizer, poolings=poolings, normalize=args.normalize, max_len=args.max_seq_length, dtype=args.dtype
-    )
+    options = {"normalize": args.normalize, "max_len": args.max_seq_length, "dtype": args.dtype}
+    embedder = load_embedder(args.model, args.tokenizer, poolings=poolings_of(args), **options)
     return lambda texts: embedder.stream(texts, args.prompt, args.batch_tokens)
 
 

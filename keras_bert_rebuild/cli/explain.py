@@ -2,47 +2,9 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import size_or_path, whole
-from keras_bert_rebuild.cli.shared_options import refuse_together
-from keras_bert_rebuild.config import HEADS
+from keras_bert_rebuild.cli.arguments import refuse_together
 
 FORMATS = ("text", "markdown", "json")
-
-
-def add_arguments(parser):
-    """Declare the options."""
-    from keras_bert_rebuild.explain.config_at import released
-
-    parser.add_argument(
-        "--model",
-        type=size_or_path,
-        metavar="NAME|PATH",
-        help="name of a released model such as bert-base-uncased, a config.json or a checkpoint in any format (default: "
-        "the BERT-base of "
-        "the article)",
-    ).known = tuple(released())
-    parser.add_argument(
-        "--other", type=size_or_path, metavar="NAME|PATH", help="second model, to show what differs, step by step (default: none)"
-    ).known = tuple(released())
-    parser.add_argument(
-        "--heads",
-        metavar="HEAD,...",
-        help=f"heads of a config, separated by commas: {', '.join(HEADS)}, or none (default: the config's)",
-    )
-    parser.add_argument(
-        "--batch-size", type=whole, metavar="N", help="texts in a batch, for operations and activations (default: 1)"
-    )
-    parser.add_argument(
-        "--max-seq-length", type=whole, metavar="N", help="sequence length in tokens (default: the maximum of the models)"
-    )
-    parser.add_argument("--max-predictions", type=whole, metavar="N", help="positions predicted by the MLM head (default: all)")
-    parser.add_argument("--dtype", metavar="POLICY", help="precision to count bytes for, such as mixed_bfloat16 (default: float32)")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print it (default: text)")
-    parser.add_argument(
-        "--names",
-        choices=("huggingface", "google"),
-        help="list the name and shape of every weight in that library's files, next to ours (default: explain the model)",
-    )
 
 
 def run(args):

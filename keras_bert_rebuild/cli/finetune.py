@@ -1,88 +1,19 @@
-"""`keras-bert finetune`: from an encoder and files of examples to a model that answers."""
+"""`keras-bert finetune`, `predict` and `prune`: a model that answers, its answers to a file, and the same with fewer heads."""
 
-import argparse
-from pathlib import Path
+import time
 
-from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import checkpoint, existing, number, whole
-from keras_bert_rebuild.cli.said import begin
-from keras_bert_rebuild.cli.settings_options import add_settings, given_settings
-from keras_bert_rebuild.cli.shared_options import Columns, add_model, parts, refuse_together
-from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
-from keras_bert_rebuild.files.kinds import RUN
-from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, DTYPES, FinetuneSettings, all_objectives
+from keras_bert_rebuild.cli.arguments import given_settings, model_folder, refuse_together
+from keras_bert_rebuild.cli.progress import Bar, TrainingBar, begin
+from keras_bert_rebuild.files.kinds import ANSWERS, MODEL, RUN
+from keras_bert_rebuild.files.output import claimed_file, claimed_folder, claimed_run
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
-
-TASKS = tuple(name.replace("_", "-") for name in task_names())
-
-
-class Weights(argparse.Action):
-    """LABEL=X as a dictionary, or the word for weights from the frequencies of labels."""
-
-    def __call__(self, parser, namespace, values, option=None):
-        if values == [BALANCED]:
-            setattr(namespace, self.dest, BALANCED)
-            return
-        found = parts(parser, option, values)
-        try:
-            setattr(namespace, self.dest, {label: float(weight) for label, weight in found.items()})
-        except ValueError:
-            parser.error(f"argument {option}: expected {BALANCED}, or numbers by label; got {' '.join(values)!r}")
-
-
-# How options are parsed that are neither a number nor any text.
-KINDS = {
-    "metric": {"metavar": "NAME"},
-    "guide": {"type": checkpoint, "metavar": "PATH"},
-    "dtype": {"choices": DTYPES},
-    "objective": {"choices": all_objectives(), "metavar": "OBJECTIVE"},
-    "format": {"choices": FORMATS},
-    "class_weights": {"nargs": "+", "action": Weights, "metavar": f"{BALANCED}|LABEL=X"},
-    "columns": {"nargs": "+", "action": Columns, "metavar": "PART=NAME"},
-    "freeze": {"nargs": "+", "metavar": "PATTERN"},
-    "flops": {"nargs": 2, "type": number, "metavar": "X"},
-    "matryoshka_dims": {"nargs": "+", "type": whole, "metavar": "N"},
-    "matryoshka_weights": {"nargs": "+", "type": number, "metavar": "X"},
-}
-
-
-def add_arguments(parser):
-    """Declare the options: one for every field of `FinetuneSettings`."""
-    parser.add_argument("task", choices=TASKS, metavar="TASK", help=", ".join(TASKS))
-    add_model(parser)
-    parser.add_argument(
-        "--train",
-        type=existing,
-        required=True,
-        metavar="FILE",
-        help="training examples: .tsv, .csv, .jsonl, .conll, .conllu or SQuAD .json, also .gz or .xz",
-    )
-    parser.add_argument(
-        "--dev", type=existing, required=True, metavar="FILE", help="validation examples, which select the best checkpoint"
-    )
-    parser.add_argument(
-        "--test",
-        type=existing,
-        metavar="FILE",
-        help="test examples, on which the best checkpoint is evaluated once (default: none)",
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        required=True,
-        metavar="FOLDER",
-        help="folder of the run; the same command resumes an interrupted run",
-    )
-    add_settings(parser, FinetuneSettings, KINDS)
-    add_device_options(parser)
 
 
 def run(args):
     """Train, show the progress, and return the exit code."""
     from rich.console import Console
 
-    from keras_bert_rebuild.cli.progress import FinetuneBar
     from keras_bert_rebuild.recipes.finetuning.finetune import finetune
     from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
@@ -92,7 +23,7 @@ def run(args):
     args.used = settings.batch_size, settings.max_len or "as many as the model takes, at most 512,"
     inputs = [args.model, args.train, args.dev, args.test, args.settings]
     try:
-        with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
+        with claimed_run(args.output, RUN, inputs), TrainingBar(Console(stderr=True), "fine-tuning") as bar:
             begin("starting", args.output)
             done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
     except StoppedError as stopped:
@@ -114,3 +45,89 @@ def _check_options_of_task(args):
         raise ValueError(f"--objective is for {tasks}; the task is {spec.name}.")
     if args.class_weights is not None and "class_weights" not in spec.options:
         raise ValueError(f"--class-weights is for classification and token-classification; the task is {spec.name}.")
+
+
+def predict(args):
+    """Answer, show the progress, and return the exit code."""
+    folder = model_folder(args.model)
+    # Claimed before a bar is shown; `predict` takes the same lock.
+    with claimed_file(args.output, ANSWERS, [args.input, folder], args.overwrite):
+        scores = _predict(args, folder)
+    if scores is not None:
+        print(f"scores   {'  '.join(f'{name} {value:.4f}' for name, value in scores.items())}")
+    print(f"wrote    {args.output}")
+    return 0
+
+
+def _predict(args, folder):
+    """Write the file; return the scores, or None if the examples have no labels."""
+    from rich.console import Console
+
+    from keras_bert_rebuild.recipes.finetuning.predict import predict
+
+    begin("loading", args.model)
+    with Bar(Console(stderr=True), "rows") as bar:
+        return predict(
+            folder,
+            args.input,
+            args.output,
+            args.task,
+            batch_size=args.batch_size,
+            columns=args.columns,
+            header=args.header,
+            format=args.input_format,
+            overwrite=args.overwrite,
+            progress=lambda done, rows: bar("predicting", total=rows, done=done),
+        )
+
+
+def prune(args):
+    """Prune, print what it costs and return the exit code."""
+    folder = model_folder(args.model)
+    if not 0 < args.amount <= 1:
+        raise ValueError(f"--amount must be above 0 and at most 1; got {args.amount}.")
+    with claimed_folder(args.output, MODEL, [folder, args.dev, args.test], args.overwrite):
+        return _prune(args, folder)
+
+
+def _prune(args, folder):
+    from rich.console import Console
+
+    from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+    from keras_bert_rebuild.interpret.head_pruning import prune_task
+    from keras_bert_rebuild.tasks.saved_task import load_task
+
+    begin("loading", args.model)
+    task = load_task(folder)
+    reading = {"columns": args.columns, "header": args.header, "format": args.input_format}
+    examples, measured_on = (
+        None if file is None else read_examples(file, task.word.examples, **reading) for file in (args.dev, args.test)
+    )
+    start = time.monotonic()
+    with Bar(Console(stderr=True), "batches") as bar:
+        done = prune_task(
+            task,
+            examples,
+            args.amount,
+            measured_on=measured_on,
+            batch_size=args.batch_size,
+            progress=lambda finished, of: bar("importance", total=of, done=finished),
+        )
+    done.task.save(args.output)
+    for line in _lines(args, task, done, time.monotonic() - start):
+        print(line)
+    return 0
+
+
+def _lines(args, task, done, seconds):
+    """What was done, a line each."""
+    present = {block: len(heads) for block, heads in zip(done.importance.blocks, done.importance.present, strict=True)}
+    gone = sum(map(len, done.heads.values()))
+    before, after = (one.model.count_params() for one in (task, done.task))
+    yield f"heads    {gone} of {sum(present.values())} removed, ranked on {done.importance.examples:,} examples in {seconds:.0f} s"
+    for block, heads in done.heads.items():
+        yield f"         block {block}: {', '.join(map(str, heads))}"
+    yield f"weights  {before:,} → {after:,} parameters, {1 - after / before:.1%} less"
+    for name, score in done.before.items():
+        yield f"{name:<8} {score:.4f} → {done.after[name]:.4f}"
+    yield f"wrote    {args.output}"

@@ -1,24 +1,23 @@
 """The entry point of `keras-bert`: errors of every kind become one sentence."""
 
-import argparse
 import contextlib
 import importlib
-import json
 import os
 import re
 import shlex
 import sys
+from pathlib import Path
 
-from keras_bert_rebuild.cli.device_options import apply_device_options
-from keras_bert_rebuild.cli.examples import EXAMPLES
-from keras_bert_rebuild.cli.older_names import renewed
-from keras_bert_rebuild.cli.option_groups import arrange
-from keras_bert_rebuild.cli.parser_table import FILE
-from keras_bert_rebuild.cli.parsers import MORE, Help, Parser, add_verb, finish
-from keras_bert_rebuild.cli.shared_options import OPTIONS
-from keras_bert_rebuild.cli.verbs import VERBS
+from keras_bert_rebuild.cli.options import NAMES, VERBS
+from keras_bert_rebuild.cli.parsers import parsed
 from keras_bert_rebuild.files.locked import now_doing
 from keras_bert_rebuild.files.printable import printable_lines
+from keras_bert_rebuild.kernels.device_settings import (
+    compile_quickly,
+    keep_compiled_programs,
+    keep_no_programs,
+    set_matmul_precision,
+)
 
 
 def main(argv=None):
@@ -31,20 +30,17 @@ def main(argv=None):
         The exit code: 0, or 2 for an error that the user can fix, with one sentence on standard error.
     """
     _escape_unprintable_names()
-    table = json.loads(FILE.read_text(encoding="utf-8"))
-    args = make_parser().parse_args(renewed(sys.argv[1:] if argv is None else argv, table))
-    if args.version:
-        from keras_bert_rebuild import __version__
+    args = parsed(argv)
+    return args if isinstance(args, int) else run(args)
 
-        print(f"keras-bert {__version__}")
-        return 0
-    if args.verb is None:
-        make_parser().print_help(sys.stderr)
-        return 2
+
+def run(args):
+    """Run the verb of parsed arguments; return the exit code."""
     now_doing(f"`keras-bert {args.verb}`")
     try:
         apply_device_options(args)
-        code = importlib.import_module(next(module for verb, module, _ in VERBS if verb == args.verb)).run(args)
+        module, _, function = VERBS[args.verb]["run"].rpartition(".")
+        code = getattr(importlib.import_module(module), function)(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -70,18 +66,26 @@ def main(argv=None):
         return 130
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser of the command with all verbs and their options."""
-    parser = Parser(prog="keras-bert", description="BERT for Keras 3.", epilog=MORE, formatter_class=Help)
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    for verb, module, text in VERBS:
-        sub = add_verb(verbs, verb, text)
-        importlib.import_module(module).add_arguments(sub)
-        sub.add_argument("--verbose", action="store_true", help="show the log of the backend and its libraries")
-        arrange(sub)
-        finish(sub, EXAMPLES[verb])
-    return parser
+NONE = "none"
+# Verbs whose runs are so short that compiling is much of their time.
+SHORT = ("finetune",)
+
+
+def apply_device_options(args):
+    """Make the settings of --matmul-precision and --compilation-cache, before anything is compiled; verbs without them have none.
+
+    Programs that cannot be kept are a note on standard error, and stop nothing.
+    """
+    if not hasattr(args, "compilation_cache"):
+        return
+    set_matmul_precision(args.matmul_precision)
+    if args.verb in SHORT:
+        compile_quickly()
+    given = args.compilation_cache
+    if given == NONE:
+        keep_no_programs()
+    elif reason := keep_compiled_programs(None if given is None else Path(given).expanduser().absolute()):
+        print(f"keras-bert {args.verb}: compiled programs are not kept: {reason}", file=sys.stderr)
 
 
 def _escape_unprintable_names():
@@ -120,7 +124,7 @@ def _sentence(error):
 
 def _with_options(sentence, args):
     """A sentence about names in Python with the options of the verb, where these have other names."""
-    for name, option in OPTIONS.items():
+    for name, option in NAMES.items():
         if hasattr(args, name) or hasattr(args, option.replace("-", "_")):
             word = rf"(?<![\w/.-]){name}(?![\w/-])" if "_" in name else rf"^{name}(?= must| needs)"
             sentence = re.sub(word, f"--{option}", sentence)
@@ -137,38 +141,7 @@ _CLASSES = (
 # The words of a RuntimeError that is about memory.
 _WORDS = ("RESOURCE_EXHAUSTED", "out of memory", "not enough memory", "can't allocate memory", "failed to allocate", "oom when")
 
-# From verbs to what helps.
-REMEDIES = {
-    "pretrain": (
-        "a smaller --batch-size",
-        "more --gradient-accumulation-steps, or --remat",
-        "a shorter --max-seq-length",
-    ),
-    "finetune": ("a smaller --batch-size", "a shorter --max-seq-length", "--lora-rank 8 or --dtype mixed_bfloat16"),
-    "predict": (
-        "a smaller --batch-size",
-        "a model that was fine-tuned with a shorter --max-seq-length",
-        "a machine with more memory",
-    ),
-    "prune": (
-        "a smaller --batch-size",
-        "a model that was fine-tuned with a shorter --max-seq-length",
-        "a machine with more memory",
-    ),
-    "embed": ("fewer --batch-tokens", "a shorter --max-seq-length", "--dtype mixed_bfloat16"),
-    "index": ("fewer --batch-tokens", "a model that was fine-tuned with a shorter --max-seq-length", "a machine with more memory"),
-    "search": ("a smaller --depth", "a smaller --top-k", "a machine with more memory"),
-    "mine": ("a smaller --to-rank", "fewer pairs at once", "a machine with more memory"),
-    "attention": ("a shorter --max-seq-length", "fewer --layers", "fewer --heads"),
-    "lens": ("a shorter --max-seq-length", "fewer other programs", "a machine with more memory"),
-    "probe": ("a smaller --limit", "a smaller --batch-size", "a shorter --max-seq-length"),
-    "why": ("a smaller --batch-size", "a shorter text", "a machine with more memory"),
-    "export": ("a shorter --max-seq-length", "fewer lines to calibrate with", "a machine with more memory"),
-    "convert": ("--dtype float16", "fewer other programs", "a machine with more memory"),
-    "prepare": ("fewer --processes", "fewer other programs", "a machine with more memory"),
-    "demo": ("a smaller --corpus", "fewer other programs", "a machine with more memory"),
-    "vocab": ("a smaller corpus", "fewer other programs", "a machine with more memory"),
-}
+# What helps a verb that says nothing of it.
 _ANYWHERE = ("a smaller model", "fewer other programs", "a machine with more memory")
 
 
@@ -206,7 +179,7 @@ def memory_sentence(error, args):
         tokens = length if isinstance(length, str) else f"{length:,}"
         sizes.append(f"{tokens} tokens" if sizes else f"rows of {tokens} tokens")
     rows = f" with {' of '.join(sizes)}" if sizes else ""
-    *first, last = REMEDIES.get(args.verb, _ANYWHERE)
+    *first, last = VERBS[args.verb].get("out_of_memory", _ANYWHERE)
     return f"out of memory{rows}: try {', '.join(first)}, or {last}."
 
 

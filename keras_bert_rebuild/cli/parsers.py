@@ -1,11 +1,76 @@
-"""The parser of the command, of the standard library alone: short usage, one sentence for a mistake, groups and examples."""
+"""The parser of the command, with the standard library alone: short usage, one sentence for a mistake, groups and examples.
+
+A help and a mistake are answered before Keras is imported, which takes seconds.
+"""
 
 import argparse
 import difflib
+import functools
 import re
 import sys
+from typing import Any
+
+from keras_bert_rebuild.cli.option_values import missing_file
+from keras_bert_rebuild.cli.options import TABLE, VERBS, options_of
+from keras_bert_rebuild.version import __version__
 
 MORE = "keras-bert VERB --help explains the options of a verb, with examples."
+
+# Title and place in a help of every option.
+PLACES = {f"--{name}": (title, place) for title, names in TABLE["groups"].items() for place, name in enumerate(names.split())}
+
+
+@functools.cache
+def make_parser(verbs: tuple[str, ...]) -> argparse.ArgumentParser:
+    """The parser of the command with all verbs, and with the options of some of them, which is faster."""
+    parser = Parser(prog="keras-bert", description="BERT for Keras 3.", epilog=MORE, formatter_class=Help)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    subs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+    for verb, declared in VERBS.items():
+        text = declared["help"]
+        sub = subs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.", formatter_class=Help)
+        if verb in verbs:
+            _declare(sub, verb)
+            _arrange(sub)
+            _finish(sub, declared["examples"])
+    return parser
+
+
+def _declare(parser, verb):
+    """Give the parser of a verb its options."""
+    either = parser.add_mutually_exclusive_group()
+    for name, option in options_of(verb).items():
+        where = either if name in VERBS[verb].get("either", ()) else parser
+        names, known = option.pop("names"), option.pop("known", ())
+        where.add_argument(*names, **option).known = known
+
+
+def parser_of(verb: str) -> argparse.ArgumentParser:
+    """The parser of a verb."""
+    verbs: Any = next(action.choices for action in make_parser((verb,))._actions if action.dest == "verb")
+    return verbs[verb]
+
+
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace | int:
+    """The arguments of a command line; or the exit code, if it asks for the version or has no verb.
+
+    A help and a mistake end the process, as in argparse.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser = make_parser(tuple(word for word in arguments if word in VERBS))
+    given = parser.parse_args(arguments)
+    if given.version:
+        print(f"keras-bert {__version__}", flush=True)
+        return 0
+    if given.verb is None:
+        parser.print_help(sys.stderr)
+        return 2
+    return given
+
+
+def missing(given: argparse.Namespace) -> str | None:
+    """A sentence about the first file that parsed arguments name and that is not there, or None."""
+    return missing_file(parser_of(given.verb), given)
 
 
 class Parser(argparse.ArgumentParser):
@@ -13,12 +78,25 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args=None, namespace=None):
         """Parse, but report an unknown option before anything that is missing: it may be what is missing, misspelled."""
-        for word in sys.argv[1:] if args is None else args:
+        words = list(sys.argv[1:] if args is None else args)
+        for place, word in enumerate(words):
             if word == "--" or (not word.startswith("-") and self._subparsers is not None):
                 break
-            if word.startswith("--") and not any(known.startswith(word.partition("=")[0]) for known in self._option_string_actions):
-                self.error(f"unrecognized arguments: {word}")
-        return super().parse_known_args(args, namespace)
+            if word.startswith("--"):
+                name, equals, value = word.partition("=")
+                name = self._name_of(name)
+                words[place] = f"{name}{equals}{value}"
+                if not any(known.startswith(name) for known in self._option_string_actions):
+                    self.error(f"unrecognized arguments: {words[place]}")
+        return super().parse_known_args(words, namespace)
+
+    def _name_of(self, name):
+        """An option under its own name: underscores are hyphens, and transformers and keras_bert call some otherwise."""
+        if name in self._option_string_actions:
+            return name
+        name = name.replace("_", "-")
+        other = TABLE["spellings"].get(name)
+        return other if other in self._option_string_actions and name not in self._option_string_actions else name
 
     def error(self, message):
         """Print the sentence and end with exit code 2."""
@@ -34,8 +112,7 @@ class Parser(argparse.ArgumentParser):
             return f"there is no option {word}{self._hint(word, self._option_string_actions)} (see {self.prog} --help)."
         verb = re.match(r"argument VERB: invalid choice: (.*?) \(choose from", message, re.S)
         if verb is not None:
-            verbs = next(action.choices for action in self._actions if action.dest == "verb")
-            return f"there is no verb {verb[1]}{self._hint(verb[1].strip(chr(39)), verbs)} (see {self.prog} --help)."
+            return f"there is no verb {verb[1]}{self._hint(verb[1].strip(chr(39)), VERBS)} (see {self.prog} --help)."
         message = message.replace("the following arguments are required:", "required and missing:")
         wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message, re.S)
         if wrong is not None:
@@ -64,16 +141,6 @@ class Help(argparse.HelpFormatter):
         return super()._fill_text(text, width, indent)
 
 
-class Flag(argparse.Action):
-    """Options without a value: the first is yes, all others are no."""
-
-    def __init__(self, option_strings, dest, **options):
-        super().__init__(option_strings, dest, nargs=0, **options)
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        setattr(namespace, self.dest, option_string == self.option_strings[0])
-
-
 class OneOf:
     """The type of an option with choices: underscores and hyphens are the same."""
 
@@ -89,12 +156,26 @@ def _plain(word):
     return word.replace("_", "-").lower()
 
 
-def add_verb(verbs, verb, help, **options):
-    """A parser for a verb, to which options are added."""
-    return verbs.add_parser(verb, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=Help, **options)
+def place_of(names):
+    """The title of the group of an option and its place there.
+
+    Args:
+        names: those of the option, such as `["-h", "--help"]`.
+    """
+    return next((PLACES[name] for name in names if name in PLACES), ("other", -1))
 
 
-def finish(parser, examples):
+def _arrange(parser):
+    """Put the options of a parser into the groups, and the groups in order."""
+    options = [action for action in parser._actions if action.option_strings]
+    parser._optionals._group_actions.clear()
+    for title in TABLE["groups"]:
+        here = sorted((a for a in options if place_of(a.option_strings)[0] == title), key=lambda a: place_of(a.option_strings)[1])
+        if here:
+            parser.add_argument_group(title)._group_actions.extend(here)
+
+
+def _finish(parser, examples):
     """Complete a parser that has all its options: choices in either spelling, a short usage and examples.
 
     Args:

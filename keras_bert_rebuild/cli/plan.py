@@ -1,97 +1,12 @@
 """`keras-bert plan`: will it fit, how fast, how many device hours, before a machine is rented."""
 
-import argparse
 import json
-import math
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
-
-from keras_bert_rebuild.cli.option_kinds import number, size_or_path, whole
-from keras_bert_rebuild.cli.shared_options import add_flag
-from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, TPU_CHIPS
-from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
-from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, NEXT_SENTENCE, OPTIMIZERS
-from keras_bert_rebuild.recipes.settings import SIZES
-
-
-def add_arguments(parser):
-    """Declare the options; those of `keras-bert pretrain` have its defaults."""
-    parser.add_argument(
-        "--model",
-        type=size_or_path,
-        required=True,
-        metavar="SIZE|PATH",
-        help=f"size ({', '.join(SIZES)}) or the path of a config.json",
-    ).known = tuple(SIZES)
-    parser.add_argument(
-        "--tpu",
-        type=str,
-        metavar="CHIP:SLICE",
-        help=f"TPU slice, such as v5e:4x4; chips: {', '.join(TPU_CHIPS)} (default: GPUs or processor)",
-    )
-    parser.add_argument("--gpus", type=whole, metavar="N", help="number of GPUs (default: 1)")
-    parser.add_argument("--gpu", metavar="NAME", help=f"kind of GPU: {', '.join(GPU_CARDS)} (default: as below)")
-    parser.add_argument("--cpu", action="store_true", help="train on this processor, whose speed is measured")
-    parser.add_argument("--batch-size", type=whole, metavar="N", help="examples per optimizer step, over all devices (default: 32)")
-    parser.add_argument("--max-seq-length", type=whole, metavar="N", help="sequence length in tokens (default: 128)")
-    parser.add_argument(
-        "--max-predictions", type=whole, metavar="N", help="masked positions per example (default: just enough for --mask-rate)"
-    )
-    parser.add_argument(
-        "--mask-rate", type=number, metavar="X", help="fraction of the tokens that are masked (default: 0.15; 1/6 with xlnet)"
-    )
-    parser.add_argument("--dtype", choices=DTYPES, help="precision (default: float32)")
-    parser.add_argument("--objective", choices=tuple(OBJECTIVES), help="pretraining objective (default: mlm)")
-    parser.add_argument(
-        "--generator-size",
-        type=number,
-        metavar="X",
-        help="width of the ELECTRA generator as a fraction of the discriminator's (default: 1/3 for a width of 768, otherwise 1/4)",
-    )
-    parser.add_argument("--next-sentence", choices=NEXT_SENTENCE, help="sentence-pair task (default: nsp)")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, help="optimizer (default: adamw)")
-    parser.add_argument(
-        "--ema", type=number, metavar="X", help="decay rate of an exponential moving average of the weights (default: no averaging)"
-    )
-    parser.add_argument(
-        "--gradient-accumulation-steps", type=whole, metavar="N", help="micro-batches per optimizer step (default: 1)"
-    )
-    add_flag(parser, "remat", "activation checkpointing: recompute the blocks in the backward pass (default: no)")
-    parser.add_argument(
-        "--loss-chunk", type=whole, metavar="N", help="positions whose logits are computed at a time (default: all)"
-    )
-    parser.add_argument("--vocab-size", type=whole, metavar="N", help="tokens of the vocabulary (default: the model's)")
-    parser.add_argument(
-        "--tokens",
-        type=_whole,
-        metavar="N",
-        help="training tokens in total, such as 137e9 (default: 1e9)",
-    )
-    parser.add_argument(
-        "--utilisation",
-        type=number,
-        metavar="X",
-        help="fraction of the peak FLOP/s that is reached (default: derived from measured steps)",
-    )
-    add_flag(parser, "packing", "several sequences are packed into each row (default: no)")
-    parser.add_argument(
-        "--real-tokens", type=number, metavar="X", help="without packing, fraction of the tokens that is not padding (default: 1)"
-    )
-    parser.add_argument(
-        "--compile",
-        action="store_true",
-        help="also compile the step for the device, which may be absent; needs keras-bert-rebuild[tpu], or jax[cuda12]",
-    )
-    parser.add_argument(
-        "--measure",
-        action="store_true",
-        help="with --cpu: run a few steps and report their memory, in one to three minutes",
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to print it (default: text)")
 
 
 def run(args):
@@ -109,16 +24,6 @@ def run(args):
     else:
         print_plan(planned, args.model)
     return 0
-
-
-def _whole(text):
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not number.is_integer():
-        raise argparse.ArgumentTypeError(f"expected a whole number; got {text!r}")
-    return int(number)
 
 
 BAR = 48

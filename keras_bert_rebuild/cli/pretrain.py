@@ -1,118 +1,214 @@
-"""`keras-bert pretrain`: from a token store to a BERT, an ELECTRA or an XLNet."""
+"""`keras-bert pretrain`, `distill` and `curves`: from a token store, or from text by a recipe, to a model and its curves."""
 
 import contextlib
 import signal
+import sys
 from pathlib import Path
 
-from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import checkpoint, existing, size_or_path, whole
-from keras_bert_rebuild.cli.pretrain_recipe import add_recipe_options, refuse_recipe_options, run_recipe
-from keras_bert_rebuild.cli.said import begin
-from keras_bert_rebuild.cli.settings_options import add_settings, given_settings
-from keras_bert_rebuild.cli.shared_options import add_mix, check_mix, option_of, refuse_together
-from keras_bert_rebuild.files.kinds import RUN
-from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
-from keras_bert_rebuild.recipes.pretraining.optimizer_settings import DECAY_SHAPES, SCHEDULES
-from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
-from keras_bert_rebuild.recipes.settings import SIZES
-from keras_bert_rebuild.training.distributed.distribution import KINDS as DISTRIBUTIONS
+from keras_bert_rebuild.cli.arguments import given_settings, refuse_together, vocabulary_file
+from keras_bert_rebuild.cli.options import option_of
+from keras_bert_rebuild.cli.progress import Bar, TrainingBar, begin, counted
+from keras_bert_rebuild.files.durable import write_text
+from keras_bert_rebuild.files.kinds import CURVES, RUN
+from keras_bert_rebuild.files.output import claimed_file, claimed_run
+from keras_bert_rebuild.recipes.pretraining.distill import DistillSettings
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
-# How options are parsed that are neither a number nor any text.
-KINDS = {
-    "model": {"type": size_or_path, "metavar": "SIZE|PATH", "known": tuple(SIZES)},
-    "init": {"type": checkpoint, "metavar": "PATH"},
-    "objective": {"choices": tuple(OBJECTIVES)},
-    "next_sentence": {"choices": NEXT_SENTENCE},
-    "masking": {"choices": MASKING},
-    "optimizer": {"choices": OPTIMIZERS},
-    "schedule": {"choices": SCHEDULES},
-    "decay_shape": {"choices": DECAY_SHAPES},
-    "decay_from": {"type": checkpoint, "metavar": "RUN"},
-    "dtype": {"choices": DTYPES},
-    "distribute": {"choices": DISTRIBUTIONS},
-    "coordinator": {"metavar": "ADDRESS:PORT"},
-    "probes": {"nargs": "*", "metavar": "[KIND:]NAME=TRAIN,DEV"},
-    "lengths": {"type": whole, "nargs": "*", "metavar": "N"},
-    "batch_warmup": {"type": whole, "nargs": "*", "metavar": "N"},
-}
-# Settings that a file can express, but a command line cannot.
-ONLY_IN_FILES = ("phases",)
 # Options that exclude each other.
 APART = (("init", "model"), ("steps", "minutes"), ("warmup_steps", "warmup_fraction"))
-
-
-def add_arguments(parser):
-    """Declare the options: one for every field of `PretrainSettings`."""
-    parser.add_argument(
-        "store",
-        type=existing,
-        nargs="+",
-        metavar="STORE",
-        help="token store that keras-bert prepare wrote; several with the same vocabulary are mixed. With --recipe also text files",
-    )
-    add_mix(parser)
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FOLDER",
-        help="folder of the run, required without --recipe; the same command resumes an interrupted run (default: "
-        "keras-bert-RECIPE)",
-    )
-    add_recipe_options(parser)
-    add_settings(parser, PretrainSettings, KINDS, ONLY_IN_FILES)
-    add_device_options(parser)
+# Options that are for a recipe.
+ONLY_WITH_RECIPE = ("tokenizer", "vocab_size", "processes", "document_per_file")
 
 
 def run(args):
-    """Train, show the progress, and return the exit code."""
+    """Pretrain, show the progress, and return the exit code."""
     if args.recipe is not None:
-        return run_recipe(args, given_settings(args, PretrainSettings, ONLY_IN_FILES))
-    refuse_recipe_options(args)
+        return _run_recipe(args)
+    name = next((name for name in ONLY_WITH_RECIPE if getattr(args, name)), None)
+    if name is not None:
+        raise ValueError(f"{option_of(name)} is only for --recipe: add --recipe, or leave it out.")
     if args.output is None:
         raise ValueError("--output FOLDER is required without --recipe: the folder of the run.")
-    from rich.console import Console
-
-    from keras_bert_rebuild.cli.progress import TrainingBar
-    from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
     from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
     from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
-    from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
     from keras_bert_rebuild.recipes.probing.probes import probe_report
-    from keras_bert_rebuild.training.distributed.hosts import host_index, join_hosts
 
     refuse_together(args, *APART, ("minutes", "decay_from"))
-    stores = args.store
-    check_mix(args)
     if args.held_out == 0 and args.evaluation_steps is not None:
         raise ValueError("--eval-batches is for documents held out, and --held-out 0 holds out none: leave one of them out.")
-    given = given_settings(args, PretrainSettings, ONLY_IN_FILES)
+    given = given_settings(args, PretrainSettings)
     of_one_phase = [name for name in ("steps", "batch_size", "seq_len", "max_predictions") if getattr(args, name) is not None]
     if given.get("phases") and of_one_phase:
         options = ", ".join(map(option_of, of_one_phase))
         raise ValueError(f"{args.settings} has phases with their own steps, batches and lengths; got {options} as well.")
     settings = PretrainSettings.from_dict(given)
-    planned = with_decay(settings, args.output)
-    args.used = tuple(max(getattr(phase, name) for phase in planned.all_phases) for name in ("batch_size", "seq_len"))
-    total = planned.total_steps if planned.minutes is None else None
+
+    def train(corpus, bar):
+        pretrain(corpus, args.output, settings, report=bar)
+
+    inputs = [args.settings, settings.init, settings.decay_from]
+    return _train(args, with_decay(settings, args.output), inputs, train, settings.learned.folders, probe_report)
+
+
+def distill(args):
+    """Distil, show the progress, and return the exit code."""
+    from keras_bert_rebuild.recipes.pretraining.distill import distill
+
+    refuse_together(args, *APART[1:])
+    settings = DistillSettings.from_dict(given_settings(args, DistillSettings))
+
+    def train(corpus, bar):
+        distill(Path(args.teacher), corpus, args.output, settings, report=bar)
+
+    return _train(args, settings, [args.settings, args.teacher], train)
+
+
+def _train(args, settings, inputs, train, folders=("model",), report=lambda folder: ()):
+    """Train on the token stores and say what was written; return the exit code.
+
+    Args:
+        args: the arguments of the verb.
+        settings: those of the run, as they are planned.
+        inputs: files that are read besides the stores.
+        train: called with the corpus and a bar that takes the rows of the curve.
+        folders: of the models, in that of the run.
+        report: called with the folder of the run, returns more lines to print.
+    """
+    from rich.console import Console
+
+    from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
+    from keras_bert_rebuild.training.distributed.hosts import host_index, join_hosts
+
+    stores = args.store
+    if args.mix is not None and len(args.mix) != len(stores):
+        raise ValueError(f"--mix must have one weight for every token store; got {len(args.mix)} for {len(stores)}.")
+    _remember_sizes(args, settings)
+    total = settings.total_steps if settings.minutes is None else None
     try:
         join_hosts(settings.hosts, settings.host_index, settings.coordinator)
         writes = host_index() == 0
-        inputs = [*stores, args.settings, settings.init, settings.decay_from]
-        claim = claimed_run(args.output, RUN, inputs) if writes else contextlib.nullcontext()
-        shown = TrainingBar(Console(stderr=True), total) if writes else contextlib.nullcontext()
-        with claim, shown as bar:
+        claim = claimed_run(args.output, RUN, [*stores, *inputs]) if writes else contextlib.nullcontext()
+        bar = TrainingBar(Console(stderr=True), "pretraining", total) if writes else contextlib.nullcontext()
+        with claim, bar as shown:
             if writes:
                 begin("starting", args.output)
-            corpus = stores[0] if len(stores) == 1 else MixedCorpus(stores, args.mix)
-            pretrain(corpus, args.output, settings, report=bar)
+            train(stores[0] if len(stores) == 1 else MixedCorpus(stores, args.mix), shown)
     except StoppedError as stopped:
-        print(f"{stopped} The same command resumes it.")
-        return 128 + (stopped.signal or signal.SIGTERM)
-    if host_index() == 0:
-        for folder in settings.learned.folders:
+        return _say_stopped(stopped)
+    if writes:
+        for folder in folders:
             print(f"wrote    {args.output / folder}")
-        for line in probe_report(args.output):
+        for line in report(args.output):
             print(line)
         print(f"curve    {args.output / 'metrics.csv'}")
+    return 0
+
+
+def _remember_sizes(args, settings):
+    """Keep the largest batch and length, for the error if memory is exhausted."""
+    args.used = tuple(max(getattr(phase, name) for phase in settings.all_phases) for name in ("batch_size", "seq_len"))
+
+
+def _say_stopped(stopped):
+    print(f"{stopped} The same command resumes it.")
+    return 128 + (stopped.signal or signal.SIGTERM)
+
+
+def _run_recipe(args):
+    """Train by a recipe, print what is done, and return the exit code."""
+    given = given_settings(args, PretrainSettings)
+    refuse_together(args, *APART, ("recipe", "settings"), ("tokenizer", "vocab_size"))
+    if "minutes" not in given and "steps" not in given:
+        raise ValueError("--recipe needs a budget: add --minutes or --steps.")
+
+    from rich.console import Console
+
+    from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import pretrain_recipe
+    from keras_bert_rebuild.recipes.pretraining.recipe import name_of
+
+    output = args.output or Path(f"keras-bert-{name_of(args.recipe)}")
+    begin("starting", output)
+    try:
+        result = pretrain_recipe(
+            args.store,
+            output,
+            args.recipe,
+            vocabulary=None if args.tokenizer is None else vocabulary_file(args.tokenizer),
+            vocab_size=args.vocab_size,
+            mix=args.mix,
+            processes=args.processes,
+            document_per_file=args.document_per_file,
+            tell=_Printer(Console(stderr=True), args),
+            **given,
+        )
+    except StoppedError as stopped:
+        return _say_stopped(stopped)
+    if result.score is not None:
+        score = result.score
+        print(f"held out loss {score.loss:.3f} nats, accuracy {score.accuracy:.1%}: {score.positions:,} masked tokens, 15 % of all")
+        print(f"unigram  loss {score.unigram_loss:.3f} nats, accuracy {score.unigram_accuracy:.1%}")
+    print(f"wrote    {result.folder}")
+    print(f"curve    {output / 'run' / 'metrics.csv'}")
+    return 0
+
+
+class _Printer:
+    """What is printed while a recipe is trained: see `pretrain_recipe.Quiet`."""
+
+    def __init__(self, console, args):
+        self.console, self.args = console, args
+
+    @contextlib.contextmanager
+    def reading(self, what, file_bytes):
+        """A bar."""
+        with Bar(self.console, "bytes") as bar:
+            yield lambda file_bytes_read, text_bytes: bar(what, file_bytes_read, file_bytes)
+
+    def training(self, steps):
+        """A bar with the last values."""
+        return TrainingBar(self.console, "pretraining", steps)
+
+    def vocabulary(self, tokens, words):
+        """Print its size."""
+        print(f"learned  {tokens:,} word pieces from {words:,} words of the training text")
+
+    def prepared(self, prepared):
+        """Print its size, and what was left out."""
+        for note in prepared.notes:
+            print(f"keras-bert pretrain: {note}", file=sys.stderr)
+        counts = prepared.counts
+        documents = counted(counts["documents"], "document")
+        print(f"tokens   {counts['tokens']:,} of {documents}, {'cased' if prepared.cased else 'uncased'}")
+
+    def planned(self, plan):
+        """Print the plan."""
+        settings, config = plan.settings, plan.config
+        _remember_sizes(self.args, settings)
+        print(
+            f"model    {config.family}, {config.num_hidden_layers} blocks of {config.hidden_size}, {plan.num_params:,} parameters"
+        )
+        lengths = " then ".join(dict.fromkeys(f"{phase.batch_size} x {phase.seq_len}" for phase in settings.all_phases))
+        about = "" if settings.minutes is None else "about "
+        print(f"plan     {about}{plan.steps:,} steps of {lengths} tokens, {plan.tokens:,} tokens, {plan.passes:.1f} passes")
+        memory = f"{plan.memory / 1e9:.2f} GB" if plan.memory >= 1e8 else f"{plan.memory / 1e6:.0f} MB"
+        free = "" if plan.available is None else f" of {plan.available / 1e9:.1f} GB free"
+        approximate = "about " if settings.minutes is None else ""
+        print(f"         {approximate}{plan.minutes:,.1f} minutes, {memory} a device{free}", flush=True)
+
+
+def curves(args):
+    """Draw the curves and return the exit code."""
+    from keras_bert_rebuild.recipes.metrics_table import draw_curves, read_curves
+    from keras_bert_rebuild.recipes.probing.probes import BASELINES, read_baselines
+
+    folder = args.run if args.run.is_dir() else args.run.parent
+    output = args.output or folder / "curves.svg"
+    rows = read_curves(args.run)
+    levels = {
+        facts["column"]: {words: facts[key] for key, words in BASELINES.items() if key in facts} for facts in read_baselines(folder)
+    }
+    with claimed_file(output, CURVES, [folder / "metrics.csv", args.run if args.run.is_file() else None], args.overwrite):
+        write_text(output, draw_curves(rows, folder.resolve().name, levels))
+    print(f"Wrote {output}: open it in a browser.")
     return 0

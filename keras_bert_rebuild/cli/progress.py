@@ -1,11 +1,12 @@
-"""Progress bars with a rate and the time left, also for trainings, fed with the rows of their curves."""
+"""What a verb shows while it works: the first sign of life, counts, and a bar with a rate, the time left and numbers."""
 
+import sys
 import time
 
+import keras
 from rich.progress import (
     BarColumn,
     DownloadColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     SpinnerColumn,
@@ -16,140 +17,86 @@ from rich.progress import (
 from rich.text import Text
 
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.kernels.traits import name_of_backend, runs_on_accelerator
 
 # Seconds before a rate is shown: that of two texts says nothing.
 SHORTEST = 1.0
-
-
-class RateColumn(ProgressColumn):
-    """Steps per second."""
-
-    def render(self, task):
-        """The rate of a task, as text."""
-        rate = task.finished_speed or task.speed
-        known = rate is not None and (task.finished_time or task.elapsed or 0) >= SHORTEST
-        return "" if not known else f"{rate:,.1f} {task.fields.get('unit', 'steps')}/s"
-
-
-def progress_bar(console):
-    """A bar to be used as `with progress_bar(console) as bar`."""
-    return Progress(*_columns(), console=console)
-
-
-def _columns():
-    return (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        RateColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-
-
-def track(console, items, description, unit):
-    """Yield the items, and advance a bar with each."""
-    with progress_bar(console) as bar:
-        task = bar.add_task(description, total=len(items), unit=unit, note="")
-        for item in items:
-            yield item
-            bar.advance(task)
-
-
-class IndexingBar(Progress):
-    """A bar for `Index.build` and `mine`, which are called with it as their `progress`: a row for each of their stages."""
-
-    def __init__(self, console):
-        super().__init__(*_columns(), console=console)
-        self._stages = {}
-
-    def __enter__(self):
-        return self  # nothing to show before the first text: there may be only an error
-
-    def __exit__(self, *error):
-        if self.live.is_started:
-            super().__exit__(*error)
-
-    def __call__(self, stage, done, total=None):
-        """Advance a stage by a number of documents."""
-        self.start()
-        if stage not in self._stages:
-            for task in self.tasks:  # a stage of unknown length has ended
-                self.update(task.id, total=task.completed)
-            self._stages[stage] = self.add_task(stage, total=total, unit="texts", note="")
-        self.advance(self._stages[stage], done)
-
-
-class TextRateColumn(ProgressColumn):
-    """Megabytes of text per second since the start."""
-
-    def render(self, task):
-        """The rate of a task, as text; its field `text_bytes` is the text so far."""
-        seconds = task.finished_time or task.elapsed
-        return f"{task.fields['text_bytes'] / seconds / 1e6:,.1f} MB/s" if seconds else ""
-
-
-class ReadingProgress:
-    """A bar for reading a corpus: how much of its files was read, megabytes of text per second, time left.
-
-    Example: `with ReadingProgress(console, "reading", reader.file_bytes) as bar: bar.advance(file_bytes, text_bytes)`.
-    """
-
-    def __init__(self, console, description, file_bytes):
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextRateColumn())
-        self.bar = Progress(*columns, TimeRemainingColumn(), console=console)
-        self.task = self.bar.add_task(description, total=file_bytes, text_bytes=0)
-
-    def __enter__(self):
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_):
-        self.bar.stop()
-
-    def advance(self, file_bytes, text_bytes):
-        """Advance by a number of bytes of the files and of bytes of text."""
-        text_bytes += self.bar.tasks[self.task].fields["text_bytes"]
-        self.bar.update(self.task, advance=file_bytes, text_bytes=text_bytes)
-
-
-# Before the columns of probes, which are shown after those below.
-PROBE = "probe_"
-# Column of the curve, how it is shown.
-PRETRAINING_SHOWN = (
-    ("mlm_loss", "MLM {:.3f}"),
-    ("mlm_perplexity", "ppl {:.4g}"),
-    ("mlm_accuracy", "acc {:.1%}"),
-    ("pair_accuracy", "pair {:.0%}"),
-    ("rtd_loss", "RTD {:.3f}"),
-    ("rtd_accuracy", "acc {:.1%}"),
-    ("held_out_mlm_loss", "held out {:.3f}"),
-    ("tokens_per_second", "{:,.0f} tok/s"),
-    ("flop_utilisation", "MFU {:.0%}"),
-)
 # A log file gets lines instead of a bar that moves: seconds between them.
 EVERY_SECONDS = 30
 
 
-class TrainingBar(Progress):
-    """Steps done, the time taken and left, and below them the values of the last rows.
+def begin(doing, what=""):
+    """Print on a terminal what is begun, with the backend and its device: the first sign of life of a verb.
 
-    Example: `with TrainingBar(console, total_steps) as bar: pretrain(store, output, report=bar)`.
+    Args:
+        doing: a word such as "loading".
+        what: a path.
+    """
+    if not sys.stderr.isatty():
+        return
+    device = "an accelerator" if runs_on_accelerator() else "the processor"
+    print(f"{doing:<8} {printable(what)} ({name_of_backend()} on {device})", file=sys.stderr, flush=True)
+
+
+def counted(number, thing):
+    """A number with its thing, such as "1 file" and "1,200 files"."""
+    return f"{number:,} {thing if number == 1 else _plural(thing)}"
+
+
+def _plural(thing):
+    return f"{thing[:-1]}ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"
+
+
+class AmountColumn(ProgressColumn):
+    """How much is done of how much, and its rate."""
+
+    def render(self, task):
+        """The amount of a task in its field `unit`, as text."""
+        unit, rate = task.fields["unit"], task.finished_speed or task.speed
+        if unit == "bytes":
+            return Text(f"{DownloadColumn().render(task)}{'' if rate is None else f' {rate / 1e6:,.1f} MB/s'}")
+        known = rate is not None and (task.finished_time or task.elapsed or 0) >= SHORTEST
+        if task.total is None and not task.completed:
+            return Text()
+        total = "?" if task.total is None else int(task.total)
+        return Text(f"{int(task.completed)}/{total} {unit}{f' {rate:,.1f} {unit}/s' if known else ''}")
+
+
+class TimeColumn(ProgressColumn):
+    """The time left; that taken so far where the end is not known, and in the end."""
+
+    def render(self, task):
+        """The time of a task, as text."""
+        column = TimeElapsedColumn() if task.total is None or task.finished else TimeRemainingColumn()
+        return column.render(task)
+
+
+class Bar(Progress):
+    """A row for each of the stages of some work, and below them a line of numbers.
+
+    Nothing is shown before the first call, since there may be only an error. A log file gets the last state and, where there are
+    numbers, a line at intervals.
+
+    Example: `with Bar(console, "texts") as bar: bar("embedding", 1, total=count)`.
+
+    Args:
+        console: where to show it.
+        unit: what is counted.
     """
 
-    shown: tuple = PRETRAINING_SHOWN
+    # The line of a log file.
+    line = "{stage}: {done:,}{of} {unit}  {note}"
 
-    def __init__(self, console, total):
-        times = (TextColumn("steps"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-        self._note = ""
-        super().__init__(BarColumn(), MofNCompleteColumn(), *times, console=console, speed_estimate_period=3600)
-        self._task = self.add_task("pretraining", total=total)
-        self._known = None
+    def __init__(self, console, unit="texts"):
+        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(20), AmountColumn(), TimeColumn()
+        self.unit = unit
+        self._note = ""  # which the next line asks for
+        super().__init__(*columns, console=console, speed_estimate_period=3600)
+        self._stages = {}
         self._printed = time.monotonic()
 
     def __enter__(self):
-        return self  # nothing to show before the first row: there may be only an error
+        return self
 
     def __exit__(self, *error):
         if self.live.is_started:
@@ -160,30 +107,52 @@ class TrainingBar(Progress):
         if self._note:
             yield Text(self._note, overflow="ellipsis", no_wrap=True)
 
-    def __call__(self, row):
-        """Show a row of the curve; the first has only the step where the run starts, those of a run in minutes also its `steps`."""
+    def __call__(self, stage, advance=0, total=None, *, done=None, note=None):
+        """Advance a stage.
+
+        Args:
+            stage: what is done, in a word.
+            advance: how much was done since the last call.
+            total: how much there is in all, once that is known.
+            done: how much was done in all, instead of `advance`.
+            note: the line of numbers, if it changes.
+        """
         self.start()
-        if "steps" in row:
-            self.update(self._task, total=row["steps"])
-        if self._known is None:
-            self.reset(self._task, completed=row["step"])
-            self._known = {}
-        self._known.update({name: value for name, value in row.items() if value is not None})
-        scores = [
-            f"{name.removeprefix(PROBE).replace('_', ' ')} {value:.3f}" for name, value in self._known.items() if PROBE in name
-        ]
-        known = [shape.format(self._known[name]) for name, shape in self.shown if name in self._known]
-        self._note = "  ".join([*known, *scores])
-        self.update(self._task, completed=row["step"])
-        if not self.console.is_terminal and time.monotonic() - self._printed > EVERY_SECONDS:
-            total = self.tasks[0].total
-            line = Text(f"step {row['step']:,}{'' if total is None else f' of {total:,}'}  {self._note}")
-            self.console.print(line, soft_wrap=True)
+        if stage not in self._stages:
+            for task in self.tasks:  # also of unknown length: it has ended
+                self.update(task.id, total=task.completed)
+            self._stages[stage] = self.add_task(stage, total=total, completed=done or 0, unit=self.unit)
+        self._note = self._note if note is None else note
+        self.update(self._stages[stage], total=total, completed=done, advance=None if done is not None else advance)
+        if note and not self.console.is_terminal and time.monotonic() - self._printed > EVERY_SECONDS:
+            (task,) = (task for task in self.tasks if task.id == self._stages[stage])
+            of = "" if task.total is None else f" of {int(task.total):,}"
+            said = self.line.format(stage=stage, done=int(task.completed), of=of, unit=self.unit, note=note)
+            self.console.print(Text(said), soft_wrap=True)
             self._printed = time.monotonic()
 
 
-# Columns of the curve, how they are shown.
-FINETUNING_SHOWN = (
+def track(console, items, description, unit):
+    """Yield the items, and advance a bar with each."""
+    with Bar(console, unit) as bar:
+        for item in items:
+            yield item
+            bar(description, 1, total=len(items))
+
+
+# Column of the curve of a training, how it is shown. Those of probes are shown after these.
+PRETRAINING = (
+    ("mlm_loss", "MLM {:.3f}"),
+    ("mlm_perplexity", "ppl {:.4g}"),
+    ("mlm_accuracy", "acc {:.1%}"),
+    ("pair_accuracy", "pair {:.0%}"),
+    ("rtd_loss", "RTD {:.3f}"),
+    ("rtd_accuracy", "acc {:.1%}"),
+    ("held_out_mlm_loss", "held out {:.3f}"),
+    ("tokens_per_second", "{:,.0f} tok/s"),
+    ("flop_utilisation", "MFU {:.0%}"),
+)
+FINE_TUNING = (
     ("epoch", "epoch {:.1f}"),
     ("loss", "loss {:.4f}"),
     ("dev_accuracy", "accuracy {:.4f}"),
@@ -194,26 +163,100 @@ FINETUNING_SHOWN = (
     ("evaluated", "evaluating {:.0%}"),
     ("examples_per_second", "{:,.0f} ex/s"),
 )
+SHOWN = {"pretraining": PRETRAINING, "fine-tuning": FINE_TUNING}
+PROBE = "probe_"
 
 
-class FinetuneBar(TrainingBar):
-    """Steps done, the time taken and left, and below them loss and scores.
+class TrainingBar(Bar):
+    """A bar for `pretrain`, `distill` and `finetune`, which report the rows of their curves: steps, and the last values below them.
 
-    Example: `with FinetuneBar(console) as bar: finetune("classification", model, train, dev, output, report=bar)`.
+    Example: `with TrainingBar(console, "pretraining", total_steps) as bar: pretrain(store, output, report=bar)`.
+
+    Args:
+        console: where to show it.
+        stage: "pretraining" or "fine-tuning", which determines the values.
+        total: the number of steps, if it is known.
     """
 
-    shown = FINETUNING_SHOWN
+    line = "step {done:,}{of}  {note}"
 
-    def __init__(self, console):
-        super().__init__(console, None)
+    def __init__(self, console, stage, total=None):
+        super().__init__(console, "steps")
+        self._stage, self._total = stage, total
+        self._known = {}
 
     def __call__(self, row):
-        """Show a row of the curve; the first has the number of steps."""
-        if "steps" in row:
-            self.update(self._task, total=row["steps"])
+        """Show a row; the first has only the step where the run starts, that of a run in minutes or epochs also its `steps`."""
+        self._total = row.get("steps", self._total)
         for name in ("head", "scores"):
             if name in row:
                 self.console.print(Text(f"{name:<8} {printable(row[name])}"), soft_wrap=True)
-        if self._known is not None and "evaluated" not in row:
-            self._known.pop("evaluated", None)
-        super().__call__(row)
+        self._known.pop("evaluated", None)
+        self._known |= {name: value for name, value in row.items() if value is not None}
+        shown = [shape.format(self._known[name]) for name, shape in SHOWN[self._stage] if name in self._known]
+        probes = ((name.removeprefix(PROBE).replace("_", " "), value) for name, value in self._known.items() if PROBE in name)
+        note = "  ".join([*shown, *(f"{name} {value:.3f}" for name, value in probes)])
+        super().__call__(self._stage, total=self._total, done=row["step"], note=note)
+
+
+# The losses that a bar of `fit` shows, and what it says before the first step.
+FITTED = ("MLM_loss", "NSP_loss")
+FIRST = "compiling the step"
+
+
+class FitBar(keras.callbacks.Callback):
+    """A bar for `fit` and `evaluate`: what is compiled before the first step, for which nothing can be counted, then the steps.
+
+    Args:
+        console: where to show it.
+        stage: what is done, in a word.
+        total: the number of steps.
+
+    Attributes:
+        first: seconds of the first step, which compiles.
+        seconds: those of all others.
+    """
+
+    def __init__(self, console, stage, total):
+        super().__init__()
+        self.console, self.stage, self.total = console, stage, total
+        self.first = self.seconds = 0.0
+
+    def on_train_begin(self, logs=None):
+        self._start()
+
+    def on_test_begin(self, logs=None):
+        self._start()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._advance(logs or {})
+
+    def on_test_batch_end(self, batch, logs=None):
+        self._advance(logs or {})
+
+    def on_train_end(self, logs=None):
+        self._stop()
+
+    def on_test_end(self, logs=None):
+        self._stop()
+
+    def _start(self):
+        self._started = time.perf_counter()
+        self._done = 0
+        self.bar = Bar(self.console, "steps")
+        self.bar.line = f"  {Bar.line}"
+        self.bar(FIRST)
+
+    def _advance(self, logs):
+        self._done += 1
+        if self._done == 1:
+            self.first = time.perf_counter() - self._started
+            self._started = time.perf_counter()
+            self.bar.remove_task(self.bar.tasks[0].id)
+        shown = [name for name in FITTED if name in logs] or ["loss"]
+        note = "  ".join(f"{name.removesuffix('_loss')} {float(logs[name]):.2f}" for name in shown if name in logs)
+        self.bar(self.stage, total=self.total, done=self._done, note=note)
+
+    def _stop(self):
+        self.seconds = time.perf_counter() - self._started
+        self.bar.stop()

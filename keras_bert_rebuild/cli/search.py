@@ -1,12 +1,13 @@
-"""`keras-bert search`: the documents of an index that fit a query, or a run of TREC for a file of queries."""
+"""`keras-bert index`, `search` and `mine`: the vectors of documents on disk, what fits a query, and hard negatives."""
 
 import contextlib
+import json
 from pathlib import Path
 
-from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, existing, positive, yes_or_no
-from keras_bert_rebuild.cli.said import begin, counted
-from keras_bert_rebuild.files.kinds import RANKING
+from keras_bert_rebuild.cli.arguments import given_settings
+from keras_bert_rebuild.cli.progress import Bar, begin, counted
+from keras_bert_rebuild.files.durable import partial_folder, remove_leftovers, written_file
+from keras_bert_rebuild.files.kinds import GROUPS, RANKING
 from keras_bert_rebuild.files.output import claimed_file
 from keras_bert_rebuild.files.printable import printable
 
@@ -17,73 +18,59 @@ IN_RUN, ON_SCREEN = 100, 10
 SHOWN = 100
 
 
-def add_arguments(parser):
-    """Declare the options."""
-    parser.add_argument("index", type=existing, metavar="INDEX", help="folder that keras-bert index wrote")
-    parser.add_argument("query", nargs="?", metavar="QUERY", help="query to search for, unless --queries is given")
-    parser.add_argument(
-        "--queries",
-        type=existing,
-        metavar="FILE",
-        help="queries with ids, .jsonl in BEIR's format or .tsv, also .gz or .xz (default: QUERY)",
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="ranking to write for --queries, in TREC's format: .tsv, .txt, .run (default: none)",
-    )
-    parser.add_argument(
-        "--qrels",
-        type=existing,
-        metavar="FILE",
-        help=f"relevance judgements in TREC's or BEIR's format, to print {', '.join(MEASURES)} (default: no evaluation)",
-    )
-    parser.add_argument(
-        "--top-k", type=positive, metavar="N", help=f"documents per query (default: {ON_SCREEN}; {IN_RUN} with --queries)"
-    )
-    parser.add_argument(
-        "--model", type=existing, metavar="PATH", help="model of the index (default: where it was when it was indexed)"
-    )
-    parser.add_argument(
-        "--rerank", type=existing, metavar="MODEL", help="reranker that scores the best --depth documents again (default: none)"
-    )
-    parser.add_argument(
-        "--candidates",
-        type=existing,
-        metavar="INDEX",
-        help="another index of the same documents, whose best --depth documents alone are scored (default: all documents)",
-    )
-    parser.add_argument(
-        "--fuse",
-        type=existing,
-        action="append",
-        default=[],
-        metavar="INDEX",
-        help="another index of the same documents, to combine by reciprocal rank fusion; may be repeated (default: none)",
-    )
-    parser.add_argument(
-        "--depth", type=positive, default=100, metavar="N", help="documents for --rerank, --candidates and --fuse (default: 100)"
-    )
-    parser.add_argument(
-        "--rescore",
-        type=positive,
-        metavar="N",
-        help="rescore N times --top-k candidates of int8 or binary vectors at higher precision (default: 4 for int8, 16 "
-        "for binary)",
-    )
-    parser.add_argument(
-        "--engine", choices=("numpy", "faiss"), default="numpy", help="library that searches dense vectors (default: numpy)"
-    )
-    parser.add_argument(
-        "--verify",
-        type=yes_or_no,
-        default=True,
-        metavar="YES/NO",
-        help="compare the SHA-256 of the files of an index when they are first read, at about a gigabyte per second (default: yes)",
-    )
-    add_overwrite(parser, "the ranking")
-    add_device_options(parser)
+def _retriever(path):
+    """Load a model that makes vectors: as `load_task` reads it, or exported for OpenVINO.
+
+    Args:
+        path: a folder of a fine-tuned model or of sentence-transformers, or one of `keras-bert export` for OpenVINO.
+
+    Raises:
+        ValueError: the model does not make vectors, or a package is missing.
+    """
+    from keras_bert_rebuild.export.runtimes import SETTINGS
+
+    if (Path(path) / SETTINGS).is_file():
+        from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
+
+        return ExportedRetriever.load(path)
+    from keras_bert_rebuild.search.retrievers import load_retriever
+
+    return load_retriever(path)
+
+
+def index(args):
+    """Make or finish the index and return the exit code."""
+    from rich.console import Console
+
+    from keras_bert_rebuild.search.build import claimed_index
+
+    with claimed_index(args.corpus, args.output, args.overwrite, args.model):
+        if not args.corpus.is_file():
+            raise ValueError(
+                f"CORPUS must be a file of documents; {args.corpus} {'is a folder' if args.corpus.is_dir() else 'does not exist'}."
+            )
+
+        from keras_bert_rebuild.search.index import Index
+
+        begin("loading", args.model)
+        retriever = _retriever(args.model)
+        with Bar(Console(stderr=True)) as bar:
+            index = Index.build(
+                args.corpus,
+                args.output,
+                retriever,
+                dtype=args.dtype,
+                rescoring=args.rescoring,
+                limit=args.limit,
+                batch_tokens=args.batch_tokens,
+                model=args.model.resolve(),
+                overwrite=args.overwrite,
+                progress=bar,
+            )
+    again = "" if index.rescoring == "none" else f", and again as {index.rescoring}"
+    print(f"vectors  {index.vectors}, {index.width:,} {'tokens' if index.vectors == 'sparse' else 'numbers'}, {index.dtype}{again}")
+    print(f"wrote    {args.output}  {counted(len(index), 'document')}")
+    return 0
 
 
 def run(args):
@@ -112,7 +99,6 @@ def _search_one(args):
 def _search_file(args):
     from rich.console import Console
 
-    from keras_bert_rebuild.cli.progress import progress_bar
     from keras_bert_rebuild.data.retrieval import is_beir, read_judgements, read_queries, write_run
     from keras_bert_rebuild.search.index import Index
     from keras_bert_rebuild.search.retrievers import check_judgements
@@ -133,9 +119,8 @@ def _search_file(args):
     index, top_k = _with_model(args.index, args.verify, args.model), args.top_k or IN_RUN
     # As in BEIR, where queries may be documents, a query does not find itself.
     apart = args.qrels is not None and is_beir(args.qrels)
-    with progress_bar(Console(stderr=True)) as bar:
-        task = bar.add_task("searching", total=len(queries), unit="queries", note="")
-        options = {**_options(args), "progress": lambda count: bar.advance(task, count)}
+    with Bar(Console(stderr=True), "queries") as bar:
+        options = {**_options(args), "progress": lambda count: bar("searching", count, len(queries))}
         found = index.search(list(queries.values()), top_k + apart, **options)
     others = (
         [hit for hit in hits if not (apart and hit.id == name and judgements.get(name, {}).get(name, 0) < 1)][:top_k]
@@ -159,7 +144,6 @@ def _with_model(path, verify, model=None):
 
 
 def _model_of(index, given):
-    from keras_bert_rebuild.cli.retriever import load_retriever
     from keras_bert_rebuild.search.index_files import read_manifest
 
     path = given or read_manifest(index)["model"]
@@ -168,7 +152,7 @@ def _model_of(index, given):
     if given is None and not Path(path).exists():
         raise ValueError(f"expected the model of the index at {printable(path)}, where it was; nothing is there: give --model.")
     begin("loading", path)
-    return load_retriever(path)
+    return _retriever(path)
 
 
 def _options(args):
@@ -206,3 +190,63 @@ def _print_scores(judgements, result, depth):
         print(f"{name:<10}  {score:.4f}")
     judged = sum(any(grade > 0 for grade in grades.values()) for grades in judgements.values())
     print(f"{'queries':<10}  {judged:,}")
+
+
+def mine(args):
+    """Mine and return the exit code."""
+    from keras_bert_rebuild.search.mining import MiningSettings
+
+    settings = MiningSettings(**given_settings(args, MiningSettings))
+    with claimed_file(args.output, GROUPS, [args.pairs, args.corpus, args.model, args.scores_by], args.overwrite):
+        return _mine(args, settings)
+
+
+def _mine(args, settings):
+    from rich.console import Console
+
+    from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+    from keras_bert_rebuild.search.mining import mine, row_of
+    from keras_bert_rebuild.search.retrievers import load_scorer
+
+    pairs = read_examples(args.pairs, "retrieval", labelled=False)
+    if args.corpus is not None and not args.corpus.exists():
+        raise ValueError(f"expected a corpus or an index; nothing is at {args.corpus}.")
+    begin("loading", args.model)
+    retriever = _retriever(args.model)
+    scorer = None if args.scores_by is None else load_scorer(args.scores_by)
+    found = short = 0
+    console = Console(stderr=True)
+    with Bar(console) as bar, _index(args, pairs, retriever, bar) as index:
+        with written_file(args.output, claimed=True) as file:
+            for mined in mine(pairs, index, settings, scorer, lambda count: bar("mining", count, len(pairs))):
+                file.write((json.dumps(row_of(mined), ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
+                found += len(mined.group.negatives)
+                short += len(mined.group.negatives) < settings.negatives
+        documents = len(index)
+    print(f"searched {counted(documents, 'text')} for {counted(len(pairs), 'pair')}")
+    if short:
+        print(f"fewer    {counted(short, 'pair')} with less than {counted(settings.negatives, 'negative')} within the limits")
+    print(f"wrote    {args.output}  {counted(found, 'negative')}")
+    return 0
+
+
+@contextlib.contextmanager
+def _index(args, pairs, retriever, bar):
+    """The index to find negatives in: the one that is given, or one that is made next to the output and removed in the end."""
+    import shutil
+
+    from keras_bert_rebuild.search.index import Index
+    from keras_bert_rebuild.search.mining import distinct_positives
+
+    if args.corpus is not None and args.corpus.is_dir():
+        yield Index.open(args.corpus, retriever)
+        return
+    # Next to the output, whose lock is held, under another name: files that are begun under its own are removed when it is written.
+    place = args.output.with_name(f"{args.output.name}.index")
+    remove_leftovers(place)
+    folder = partial_folder(place)
+    try:
+        corpus = args.corpus if args.corpus is not None else distinct_positives(pairs)
+        yield Index.build(corpus, folder / "index", retriever, progress=bar)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 def test_two_texts_give_one_page(capsys, folder, tmp_path):
     output = tmp_path / "page.html"
-    code, out, _ = run(capsys, "the cat", "sat.", "--model", folder, "--output", output)
+    code, out, _ = run(capsys, "the cat", "--pair", "sat.", "--model", folder, "--output", output)
     assert code == 0
     assert out.startswith(f"Wrote {output}, 0.")
     assert '"tokens":["[CLS]","the","cat","[SEP]","sat",".","[SEP]"]' in output.read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """The command in a separate process: what happens before Keras is imported, and how the process ends."""
 
+import contextlib
 import os
 import re
 import signal
@@ -9,6 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+import keras_bert_command
+from keras_bert_rebuild.cli.options import VERBS
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,6 +54,46 @@ def test_a_missing_package_is_one_sentence_with_a_command(tmp_path, missing):
     assert f"{sys.executable} -m pip install {missing}" in err
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["pretrian"], ["plan", "--dtype", "int3"], [], ["inspect", "--model", "m"]]
+)
+def test_what_needs_no_model_is_answered_without_keras(arguments, tmp_path):
+    (tmp_path / "keras.py").write_text("raise SystemExit('Keras was imported')")
+    code, out, err = said(command(*arguments, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}"))
+    assert code == (0 if arguments in (["--help"], ["--version"]) else 2)
+    assert "keras-bert" in (out if code == 0 else err)
+    assert (err if code == 0 else out) == ""
+
+
+def test_no_help_of_a_verb_imports_keras_or_numpy():
+    program = """
+import contextlib, io, keras_bert_command, sys
+for verb in sys.argv[1:]:
+    sys.argv = ["keras-bert", verb, "--help"]
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as help:
+        keras_bert_command.main()
+    assert f"keras-bert {verb}" in help.getvalue(), verb
+assert not {"keras", "numpy", "rich", "yaml"} & set(sys.modules), sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program, *VERBS], env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, timeout=60)
+
+
+def test_arguments_without_a_mistake_are_those_of_a_verb(tmp_path):
+    assert keras_bert_command.answered_early(["inspect", "--model", str(tmp_path)]).verb == "inspect"
+
+
+def test_what_libraries_print_when_they_are_imported_is_shown_only_if_that_fails(capfd):
+    with keras_bert_command._without_notes():
+        os.write(2, b"a note\n")
+    assert capfd.readouterr().err == ""
+    with contextlib.suppress(ImportError), keras_bert_command._without_notes():
+        os.write(2, b"the reason\n")
+        raise ImportError
+    assert capfd.readouterr().err == "the reason\n"
+    os.write(2, b"as before\n")
+    assert capfd.readouterr().err == "as before\n"
+
+
 def test_an_interrupt_while_packages_are_imported_is_quiet(tmp_path):
     (tmp_path / "keras.py").write_text("import time; print('importing', flush=True); time.sleep(60)")
     process = command("explain", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
@@ -74,7 +118,7 @@ def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path)
     corpus.write_text("".join(f"a boat by the river {i} and {i * 7} boats\n" for i in range(6_000)))
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abehinortv0123456789"]))
-    arguments = ("prepare", corpus, "--vocab", vocabulary, "--output", tmp_path / "tokens", "--workers", 1)
+    arguments = ("prepare", corpus, "--tokenizer", vocabulary, "--output", tmp_path / "tokens", "--processes", 1)
     first = command(*arguments)
     holder = tmp_path / "tokens" / ".prepare.json.lock.holder"
     # It takes the lock first and writes its name beside it afterwards.

@@ -1,7 +1,5 @@
 """`keras-bert demo`, shortened."""
 
-import io
-import json
 import os
 import re
 import shlex
@@ -18,11 +16,10 @@ import pytest
 from rich.console import Console
 
 from keras_bert_rebuild import from_pretrained, get_model
-from keras_bert_rebuild.cli import demo, demo_architecture, demo_corpus, demo_masks, demo_training, demo_world, fit_progress
+from keras_bert_rebuild.cli import demo, demo_texts, demo_training
 from keras_bert_rebuild.cli.demo_training import encode
-from keras_bert_rebuild.cli.main import main, make_parser
-from keras_bert_rebuild.cli.older_names import renewed
-from keras_bert_rebuild.cli.parser_table import FILE
+from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.cli.parsers import parsed
 from keras_bert_rebuild.data.corpora.documents import docstring_document
 from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.models.encoder_view import EncoderView
@@ -51,14 +48,14 @@ def corpus(tmp_path):
 @pytest.fixture
 def small(monkeypatch):
     """The sizes of the demo, small."""
-    article = {**demo_architecture.ARTICLE_MODEL, "token_num": 300, "transformer_num": 2, "embed_dim": 24, "feed_forward_dim": 48}
-    monkeypatch.setattr(demo_architecture, "ARTICLE_MODEL", article)
+    article = {**demo.ARTICLE_MODEL, "token_num": 300, "transformer_num": 2, "embed_dim": 24, "feed_forward_dim": 48}
+    monkeypatch.setattr(demo, "ARTICLE_MODEL", article)
     sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48}
     # compiling takes most of a minute on TensorFlow; the README's test covers it
     shortened = {"sizes": sizes, "evaluation_steps": 3, "compiled": ("jax",)}
     monkeypatch.setattr(demo, "WORLD", replace(demo.WORLD, **shortened, steps=20))
     monkeypatch.setattr(demo, "DOCSTRINGS", replace(demo.DOCSTRINGS, **shortened))
-    monkeypatch.setattr(demo_corpus, "VOCAB_SIZE", 300)
+    monkeypatch.setattr(demo_texts, "VOCAB_SIZE", 300)
 
 
 def losses(text):
@@ -110,8 +107,7 @@ def test_the_minutes_determine_the_steps(monkeypatch):
 
 def test_the_last_lines_are_commands_that_the_parser_takes(tmp_path):
     commands = [command for _, command in demo.next_commands(tmp_path / "out")]
-    table = json.loads(FILE.read_text("utf-8"))
-    given = [make_parser().parse_args(renewed(shlex.split(command)[1:], table)) for command in commands]
+    given = [parsed(shlex.split(command)[1:]) for command in commands]
     assert [one.verb for one in given] == ["attention", "explain", "pretrain"]
     assert given[0].model == str(tmp_path / "out" / "small-world") or given[0].model == tmp_path / "out" / "small-world"
 
@@ -130,19 +126,19 @@ def test_the_first_line_comes_before_keras_is_imported(tmp_path, monkeypatch, ca
 
 
 def test_no_sentence_of_a_held_out_household_is_in_training():
-    train, test = demo_world.world_documents()
+    train, test = demo_texts.world_documents()
     seen = {passage for document in train for passage in document}
     assert seen.isdisjoint(passage for document in test for passage in document)
-    held_out = demo_world.households()[1]
-    for (text, word), household in zip(demo_world.world_masks(), held_out, strict=False):
+    held_out = demo_texts.households()[1]
+    for (text, word), household in zip(demo_texts.world_masks(), held_out, strict=False):
         assert text.count("[MASK]") == 1
         assert text.replace("[MASK]", word).count(household[0]) == 2
         assert not any(passage in text.replace("[MASK]", word) for passage in seen)
 
 
 def test_a_word_that_is_part_of_another_is_not_masked_in_it(monkeypatch):
-    monkeypatch.setattr(demo_world, "households", lambda seed: ((), [("anna", "brown", "hen")] * 5))
-    texts = dict.fromkeys(text for text, _ in demo_world.world_masks())
+    monkeypatch.setattr(demo_texts, "households", lambda seed: ((), [("anna", "brown", "hen")] * 5))
+    texts = dict.fromkeys(text for text, _ in demo_texts.world_masks())
     assert sum("when anna comes" in text for text in texts) >= 1
 
 
@@ -151,16 +147,16 @@ def test_training_has_no_passage_with_a_sentence_that_is_asked():
         ["If the file does not exist, an exception is raised. So it is.", "Another passage."],
         ["The default value is None."],
     ]
-    assert demo_masks.without(documents) == [["Another passage."]]
+    assert demo_texts.without(documents) == [["Another passage."]]
 
 
 def test_passages_that_nobody_chose_have_a_word_masked_which_was_there():
     documents = [[f"this passage of number {word} has some words of its own"] for word in ("one", "three", "seven")]
-    masks = demo_masks.unchosen(documents, 2)
+    masks = demo_texts.unchosen(documents, 2)
     assert len(masks) == 2
     for text, word in masks:
         assert [text.replace("[MASK]", word)] in documents
-    assert masks == demo_masks.unchosen(documents, 2)
+    assert masks == demo_texts.unchosen(documents, 2)
 
 
 def test_the_word_before_predicts_the_word_that_follows_it_most_often():
@@ -172,28 +168,13 @@ def test_the_word_before_predicts_the_word_that_follows_it_most_often():
 def test_blocks_after_the_first_are_one_line_of_the_summary():
     model = get_model(300, transformer_num=3, embed_dim=24, head_num=2, feed_forward_dim=48, seq_len=10, pos_num=10)
     rows = summary_rows(model)
-    lines = demo_architecture.folded(rows, EncoderView(model))
+    lines = demo.folded(rows, EncoderView(model))
     (later,) = [line for line in lines if "again" in line[0]]
     assert later[0] == "Encoder-2 to Encoder-3: the same 8 layers again"
     assert sum(int(line[2].replace(",", "")) for line in lines) == model.count_params()
     assert ("MLM (Masked)", "10×300", "0") in lines
     for width in (88, 60, 40):
-        assert max(map(len, demo_architecture.table(lines, width))) <= width
-
-
-def test_until_the_first_step_has_ended_the_bar_says_that_it_compiles():
-    console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    bar = fit_progress.FitProgress(console, "training", 2)
-    bar.on_train_begin()
-    bar.bar.refresh()
-    assert "compiling" in console.file.getvalue()
-    assert "0/2" not in console.file.getvalue()
-    bar.on_train_batch_end(0, {"loss": 2.5})
-    bar.on_train_batch_end(1, {"loss": 1.5})
-    bar.bar.refresh()
-    bar.on_train_end()
-    assert "2/2" in console.file.getvalue()
-    assert "1.50" in console.file.getvalue()
+        assert max(map(len, demo.table(lines, width))) <= width
 
 
 def test_documentation_is_found_where_the_parser_finds_it_and_code_is_not():
@@ -213,16 +194,6 @@ def smaller(a, b):
     a : a number of any kind that can be compared with another one
     """
 '''
-    assert demo_corpus.documented(source) == [sentence, other]
+    assert demo_texts.documented(source) == [sentence, other]
     path = Path(demo.__file__).with_name("progress.py")
-    assert set(docstring_document(path)) <= set(demo_corpus.documented(path.read_text(encoding="utf-8")))
-
-
-def test_a_log_file_gets_lines_of_the_training(monkeypatch):
-    monkeypatch.setattr(fit_progress, "EVERY_SECONDS", 0)
-    console = Console(file=io.StringIO(), width=100)
-    bar = fit_progress.FitProgress(console, "training", 3000)
-    bar.on_train_begin()
-    bar.on_train_batch_end(0, {"MLM_loss": 9.0, "NSP_loss": 0.7})
-    bar.on_train_end()
-    assert "training: 1 of 3,000 steps  MLM 9.00  NSP 0.70" in console.file.getvalue()
+    assert set(docstring_document(path)) <= set(demo_texts.documented(path.read_text(encoding="utf-8")))

@@ -20,36 +20,38 @@ def test_without_a_path_it_explains_the_model_of_the_article(capsys):
 
 
 def test_a_released_model_in_every_format(capsys):
-    _, table, _ = run(capsys, "roberta-base", "--batch", "4", "--length", "64", "--dtype", "mixed_bfloat16")
+    _, table, _ = run(capsys, "--model", "roberta-base", "--batch-size", "4", "--max-seq-length", "64", "--dtype", "mixed_bfloat16")
     assert "roberta with pooler: 124,645,632 parameters" in table
     assert "4 texts of 64 tokens, mixed_bfloat16" in table
-    _, markdown, _ = run(capsys, "roberta-base", "--format", "markdown")
+    _, markdown, _ = run(capsys, "--model", "roberta-base", "--format", "markdown")
     assert "| **all** | | | **124,645,632** |" in markdown
-    _, text, _ = run(capsys, "bert-base-uncased", "--heads", "mlm, nsp", "--format", "json")
+    _, text, _ = run(capsys, "--model", "bert-base-uncased", "--heads", "mlm, nsp", "--format", "json")
     assert json.loads(text)["totals"]["params"] == BertConfig().num_params()
-    _, text, _ = run(capsys, "bert-base-uncased", "--heads", "none", "--format", "json")
+    _, text, _ = run(capsys, "--model", "bert-base-uncased", "--heads", "none", "--format", "json")
     assert json.loads(text)["totals"]["params"] == BertConfig().num_params([])
 
 
 def test_foreign_names_next_to_ours(capsys):
-    _, out, _ = run(capsys, "bert-base-uncased", "--names", "huggingface")
+    _, out, _ = run(capsys, "--model", "bert-base-uncased", "--names", "huggingface")
     assert "199 weights, 109,482,240 parameters." in out
     assert "encoder.layer.11.attention.self.query.weight" in out
-    _, out, _ = run(capsys, "bert-base-uncased", "--names", "google", "--format", "markdown")
+    _, out, _ = run(capsys, "--model", "bert-base-uncased", "--names", "google", "--format", "markdown")
     assert "| bert/encoder/layer_11/attention/self/query/kernel | (768, 768) | columns 0–63 head 0, … 704–767 head 11 |" in out
 
 
 def test_two_models_are_compared_in_every_format(capsys, tmp_path):
-    _, table, _ = run(capsys, "bert-base-uncased", "modernbert-base", "--batch", "8", "--length", "64")
+    _, table, _ = run(
+        capsys, "--model", "bert-base-uncased", "--other", "modernbert-base", "--batch-size", "8", "--max-seq-length", "64"
+    )
     assert "B  modernbert-base · modernbert without heads: 149,014,272 parameters" in table
     assert "8 texts of 64 tokens, float32" in table
-    _, markdown, _ = run(capsys, "bert-base-uncased", "modernbert-base", "--format", "markdown")
+    _, markdown, _ = run(capsys, "--model", "bert-base-uncased", "--other", "modernbert-base", "--format", "markdown")
     assert "| positions | learned table of 512 | rotary, theta 160,000 (global), 10,000 (windows of 128) |" in markdown
     save_pretrained(small_model(), tmp_path / "model", "huggingface")
-    _, text, _ = run(capsys, tmp_path / "model", "modernbert-base", "--heads", "mlm", "--format", "json")
+    _, text, _ = run(capsys, "--model", tmp_path / "model", "--other", "modernbert-base", "--heads", "mlm", "--format", "json")
     values = json.loads(text)
     assert (values["A"]["heads"], values["B"]["totals"]["params"]) == (["mlm"], values["totals"]["params"][1])
-    assert run(capsys, "bert-base-uncased", "bert-base-uncased")[1].endswith(
+    assert run(capsys, "--model", "bert-base-uncased", "--other", "bert-base-uncased")[1].endswith(
         "No changes: both have the same anatomy and the same steps.\n"
     )
 
@@ -68,25 +70,28 @@ def test_folders_config_files_and_keras_files(capsys, tmp_path):
     save_pretrained(model, tmp_path / "google", "google")
     model.save(tmp_path / "model.keras")
     for path in ("theirs", "theirs/config.json", "google", "google/bert_config.json", "model.keras"):
-        code, out, err = run(capsys, tmp_path / path)
+        code, out, err = run(capsys, "--model", tmp_path / path)
         assert code == 0, err
         assert count in out, path
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone" / "config.json").write_text((tmp_path / "theirs" / "config.json").read_text())
-    assert count in run(capsys, tmp_path / "alone")[1]
+    assert count in run(capsys, "--model", tmp_path / "alone")[1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "expected a folder, a file, or one of bert-base-uncased, "),
-        (["bert-base-uncased", "--length", "600"], "length must be at least 1 and at most 512; got 600"),
-        (["bert-base-uncased", "--heads", "cls"], "heads must be a list of some of pooler"),
-        (["albert-base-v2", "--names", "google"], "Google's names are those of BERT"),
-        (["bert-base-uncased", "--dtype", "int3"], "dtype must be one of float32"),
-        (["bert-base-uncased", "nowhere"], "expected a folder, a file, or one of bert-base-uncased, "),
-        (["bert-base-uncased", "modernbert-base", "--length", "600"], "at most 512, the maximum of bert-base-uncased; got 600"),
-        (["bert-base-uncased", "modernbert-base", "--names", "huggingface"], "--names is for one model"),
+        (["--model", "nowhere"], "expected a folder, a file, or one of bert-base-uncased, "),
+        (["--model", "bert-base-uncased", "--max-seq-length", "600"], "length must be at least 1 and at most 512; got 600"),
+        (["--model", "bert-base-uncased", "--heads", "cls"], "heads must be a list of some of pooler"),
+        (["--model", "albert-base-v2", "--names", "google"], "Google's names are those of BERT"),
+        (["--model", "bert-base-uncased", "--dtype", "int3"], "dtype must be one of float32"),
+        (["--model", "bert-base-uncased", "--other", "nowhere"], "expected a folder, a file, or one of bert-base-uncased, "),
+        (
+            ["--model", "bert-base-uncased", "--other", "modernbert-base", "--max-seq-length", "600"],
+            "at most 512, the maximum of bert-base-uncased; got 600",
+        ),
+        (["--model", "bert-base-uncased", "--other", "modernbert-base", "--names", "huggingface"], "--names is for one model"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(capsys, arguments, message):
@@ -98,6 +103,6 @@ def test_what_does_not_fit_is_one_sentence(capsys, arguments, message):
 
 def test_a_model_is_explained_with_its_own_heads(capsys, tmp_path):
     small_model().save(tmp_path / "model.keras")
-    code, _, err = run(capsys, tmp_path / "model.keras", "--heads", "mlm")
+    code, _, err = run(capsys, "--model", tmp_path / "model.keras", "--heads", "mlm")
     assert code == 2
     assert "holds a model, which has its own" in err

@@ -26,14 +26,14 @@ def test_the_words_are_those_of_the_vector_and_marked_if_the_text_has_them(folde
     assert [word["word"] for word in found["words"]] == [token for token, _ in expected[:20]]
     assert found["count"] == len(expected)
     assert {word["word"] for word in found["words"] if word["in_text"]} <= {"the", "cat", "sat"}
-    assert main(["explain-text", "paris", "--model", str(path), "--format", "json", "--prompt", "query", "--top", "3"]) == 0
+    assert main(["explain-text", "paris", "--model", str(path), "--format", "json", "--prompt", "query", "--top-k", "3"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [word["word"] for word in found["words"]] == [token for token, _ in task.tokens_of(next(task.queries(["paris"])), 3)]
 
 
 def test_the_table_shows_bars_and_a_masked_language_model_will_do(folder, tmp_path, capsys):
     path, _ = folder
-    assert main(["explain-text", "the cat sat", "--model", str(path), "--top", "4"]) == 0
+    assert main(["explain-text", "the cat sat", "--model", str(path), "--top-k", "4"]) == 0
     out = capsys.readouterr().out
     assert "█" * 30 in out
     assert "the strongest 4 shown" in out

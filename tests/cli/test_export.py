@@ -17,7 +17,7 @@ def folder(tmp_path_factory):
 
 
 def test_the_files_are_written_and_listed(capsys, folder, tmp_path):
-    code, out, _ = run(capsys, folder, "--output", tmp_path / "hf", "--format", "huggingface")
+    code, out, _ = run(capsys, "--model", folder, "--output", tmp_path / "hf", "--format", "huggingface")
     assert code == 0
     assert f"wrote    {tmp_path / 'hf' / 'model.safetensors'}" in out
     assert from_pretrained(tmp_path / "hf").config == from_pretrained(folder).config
@@ -26,7 +26,7 @@ def test_the_files_are_written_and_listed(capsys, folder, tmp_path):
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_saved_model_is_the_default(capsys, folder, tmp_path):
-    code, out, _ = run(capsys, folder, "--output", tmp_path / "served", "--heads", "nsp")
+    code, out, _ = run(capsys, "--model", folder, "--output", tmp_path / "served", "--heads", "nsp")
     assert code == 0
     assert "saved_model.pb" in out
     assert "export.json" in out
@@ -41,7 +41,7 @@ def test_an_embedding_folder_is_exported_with_the_heads_of_its_file(capsys, fold
     (tmp_path / "vectors" / "modules.json").write_text(json.dumps(modules))
     (tmp_path / "vectors" / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
     arguments = ("--output", tmp_path / "out", "--format", "onnx", "--heads", "question_answering")
-    code, _, err = run(capsys, tmp_path / "vectors", *arguments)
+    code, _, err = run(capsys, "--model", tmp_path / "vectors", *arguments)
     assert (code, "Question-Answering/kernel" in err) == (2, True)
 
 
@@ -52,7 +52,7 @@ def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
         (("--format", "huggingface", "--pooling", "mean"), "a Hugging Face folder holds none"),
         (("--heads", "nsp", "--pooling", "mean"), "--heads and --pooling exclude each other"),
     ):
-        code, _, err = run(capsys, folder, "--output", tmp_path / "x", *arguments)
+        code, _, err = run(capsys, "--model", folder, "--output", tmp_path / "x", *arguments)
         assert code == 2
         assert message in err
         assert not (tmp_path / "x").exists()

@@ -2,16 +2,12 @@
 
 import dataclasses
 import functools
-import io
 import re
 
 import pytest
 from helpers.command_line import said_by_verb
-from rich.console import Console
 
-from keras_bert_rebuild.cli.progress import FinetuneBar
-from keras_bert_rebuild.cli.settings_options import docs
-from keras_bert_rebuild.cli.shared_options import option_of
+from keras_bert_rebuild.cli.options import VERBS, option_of, settings_fields
 from keras_bert_rebuild.recipes.finetuning import finetune as recipe
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 
@@ -38,7 +34,7 @@ def called(monkeypatch, tmp_path):
 
 def test_every_setting_has_an_option_with_its_help(capsys):
     said = " ".join(said_by(capsys, "--help").out.split())
-    assert docs(FinetuneSettings).keys() == {field.name for field in dataclasses.fields(FinetuneSettings)}
+    assert settings_fields(VERBS["finetune"]["settings"]).keys() == {field.name for field in dataclasses.fields(FinetuneSettings)}
     for field in dataclasses.fields(FinetuneSettings):
         assert re.search(f"{option_of(field.name)}[ ,]", said)
     assert "passes over the training examples (default: 3)" in said
@@ -49,8 +45,8 @@ def test_options_and_a_file_give_the_same_settings_and_options_win(called, capsy
         "epochs: 9\nlearning_rate: 5e-5\nfreeze: [^Embedding-]\nclass_weights: {'a=b': 2}\ncolumns: {text: x, choices: [u, v]}\n"
         "header: false\njit_compile: false\nlora_rank: 8\n"
     )
-    said = said_by(capsys, "classification", *NEEDED, "--config", "s.yaml", "--epochs", 2)
-    options = "--epochs 2 --learning-rate 5e-5 --freeze ^Embedding- --class-weights a=b=2 --columns text=x choices=u,v --header no"
+    said = said_by(capsys, "classification", *NEEDED, "--settings", "s.yaml", "--epochs", 2)
+    options = "--epochs 2 --learning-rate 5e-5 --freeze ^Embedding- --class-weights a=b=2 --columns text=x choices=u,v --no-header"
     said_by(capsys, "classification", *NEEDED, *options.split(), "--jit-compile", "no", "--lora-rank", 8)
     assert called[0] == called[1]
     assert called[0][-2] == FinetuneSettings(
@@ -74,7 +70,7 @@ def test_balanced_weights_are_a_keyword(called, capsys):
 
 def test_a_random_field_is_a_flag(called, capsys):
     said_by(capsys, "token-classification", *NEEDED, "--crf")
-    said_by(capsys, "token-classification", *NEEDED, "--crf", "no")
+    said_by(capsys, "token-classification", *NEEDED, "--no-crf")
     assert [call[-2].crf for call in called] == [True, False]
 
 
@@ -105,16 +101,3 @@ def test_wrong_input_exits_with_2_and_one_sentence_and_writes_nothing(monkeypatc
     assert message in said.err
     assert "0/? steps" not in said.err
     assert not (tmp_path / "run").exists()
-
-
-def test_the_bar_shows_scores_and_the_remaining_time():
-    console = Console(file=io.StringIO(), force_terminal=True, width=90, height=20)
-    with FinetuneBar(console) as bar:
-        bar({"step": 0, "steps": 250})
-        bar({"step": 100, "epoch": 1.0, "loss": 0.25, "examples_per_second": 31.0})
-        bar({"step": 100, "evaluated": 0.5})
-        bar({"step": 110, "epoch": 1.1, "loss": 0.2, "dev_accuracy": 0.9})
-    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
-    *_, bar_line, numbers = filter(str.strip, shown.splitlines())
-    assert "110/250 steps" in bar_line
-    assert numbers.startswith("epoch 1.1  loss 0.2000  accuracy 0.9000  31 ex/s")

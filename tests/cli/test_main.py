@@ -7,9 +7,12 @@ import sys
 import types
 
 import pytest
+from helpers.command_line import run_verb, save_small_model
 
 from keras_bert_rebuild.cli import main as cli
-from keras_bert_rebuild.cli.main import REMEDIES, is_of_memory, main, memory_errors, memory_sentence
+from keras_bert_rebuild.cli.main import apply_device_options, is_of_memory, main, memory_errors, memory_sentence
+from keras_bert_rebuild.cli.options import VERBS
+from keras_bert_rebuild.cli.parsers import parsed
 
 
 def refused(capsys, *arguments):
@@ -96,7 +99,7 @@ def test_an_os_error_is_reported_without_its_number(capsys, tmp_path, monkeypatc
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device", "store")
 
-    monkeypatch.setattr("keras_bert_rebuild.cli.vocab.run", full)
+    monkeypatch.setattr("keras_bert_rebuild.cli.corpora.vocab", full)
     code, said = refused(capsys, "vocab", "corpus", "--output", str(tmp_path / "out"))
     assert (code, said) == (2, "keras-bert vocab: store: No space left on device\n")
 
@@ -113,7 +116,7 @@ def test_running_out_of_memory_is_one_sentence(capsys, tmp_path, monkeypatch, er
     def exhausted(*_, **__):
         raise error
 
-    monkeypatch.setattr("keras_bert_rebuild.cli.vocab.run", exhausted)
+    monkeypatch.setattr("keras_bert_rebuild.cli.corpora.vocab", exhausted)
     code, said = refused(capsys, "vocab", "corpus", "--output", str(tmp_path / "out"))
     assert (code, said.count("\n")) == (2, 1)
     assert said.startswith(f"keras-bert vocab: {sentence}")
@@ -168,18 +171,68 @@ def test_a_full_disk_that_a_backend_calls_exhausted_is_not_out_of_memory(monkeyp
     def full(args):
         raise error("served/1; No space left on device")
 
-    monkeypatch.setattr("keras_bert_rebuild.cli.export.run", full)
-    assert cli.main(["export", "m", "--output", "o"]) == 2
+    monkeypatch.setattr("keras_bert_rebuild.cli.checkpoints.export", full)
+    assert cli.main(["export", "--model", "m", "--output", "o"]) == 2
     assert capsys.readouterr().err == "keras-bert export: no space left on the disk.\n"
 
 
-@pytest.mark.parametrize("verb", [verb for verb, _, _ in cli.VERBS])
+@pytest.mark.parametrize("verb", VERBS)
 def test_three_remedies_are_named_and_the_options_among_them_exist(verb, capsys):
     said = memory_sentence(MemoryError(), argparse.Namespace(verb=verb, batch_size=8, max_len=None))
     assert said.startswith("out of memory with batches of 8 rows: try ")
-    assert len(REMEDIES.get(verb, (1, 2, 3))) == 3
+    remedies = VERBS[verb].get("out_of_memory", (" ",) * 3)
+    assert len(remedies) == 3
     with pytest.raises(SystemExit):
         cli.main([verb, "--help"])
     options = capsys.readouterr().out
-    own = " ".join(part for part in REMEDIES.get(verb, ()) if "fine-tuned" not in part)
+    own = " ".join(part for part in remedies if "fine-tuned" not in part)
     assert all(option in options for option in re.findall(r"--[a-z-]+", own))
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """What was set."""
+    made = []
+    monkeypatch.setattr(cli, "set_matmul_precision", lambda precision: made.append(precision))
+    monkeypatch.setattr(cli, "keep_compiled_programs", lambda folder: made.append(folder))
+    monkeypatch.setattr(cli, "keep_no_programs", lambda: made.append("no programs"))
+    return made
+
+
+def applied(*arguments, verb="embed --model m --output o text"):
+    apply_device_options(parsed([*verb.split(), *arguments]))
+
+
+def test_programs_are_kept_unless_the_option_says_none(calls, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    applied()
+    applied("--compilation-cache", "none", "--matmul-precision", "highest")
+    applied("--compilation-cache", "programs")
+    assert calls == ["default", None, "highest", "no programs", "default", tmp_path / "programs"]
+
+
+def test_a_fine_tuning_spends_less_time_compiling(calls, monkeypatch):
+    monkeypatch.setattr(cli, "compile_quickly", lambda: calls.append("quickly"))
+    applied(verb="finetune similarity --model m --train t --dev d --output o")
+    assert calls == ["default", "quickly", None]
+
+
+def test_a_verb_without_the_options_sets_nothing(calls, capsys):
+    assert run_verb("vocab", capsys, "nowhere.txt", "--output", "vocab.txt", "--vocab-size", 100).code == 2
+    assert calls == []
+
+
+def test_programs_that_cannot_be_kept_are_a_note(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "keep_compiled_programs", lambda folder: f"{folder} is not writable")
+    (tmp_path / "texts.txt").write_text("the cat\n")
+    folder = save_small_model(tmp_path / "model")
+    arguments = (tmp_path / "texts.txt", "--model", folder, "--output", tmp_path / "a.npy", "--max-len", 8)
+    said = run_verb("embed", capsys, *arguments, "--compilation-cache", tmp_path, "--batch-tokens", 64)
+    assert said.code == 0
+    assert f"keras-bert embed: compiled programs are not kept: {tmp_path} is not writable\n" in said.err
+
+
+def test_an_unknown_precision_is_refused(capsys, tmp_path):
+    said = run_verb("embed", capsys, "a.txt", "--model", "m", "--output", tmp_path / "a.npy", "--matmul-precision", "exact")
+    assert said.code == 2
+    assert "unknown value 'exact'" in said.err

@@ -14,23 +14,23 @@ FILES = {
     "predict": (["--model", "model", "--input", "in.jsonl"], "in.jsonl", ".jsonl"),
     "curves": (["run"], "run/metrics.csv", ".svg"),
     "embed": (["corpus.txt", "--model", "model"], "corpus.txt", ".npy"),
-    "why": (["model", "the cat"], "model/config.json", ".html"),
+    "why": (["the cat", "--model", "model"], "model/config.json", ".html"),
     "attention": (["the cat", "--model", "model"], "model/config.json", ".html"),
-    "lens": (["model", "the cat", "--format", "html"], "model/config.json", ".html"),
-    "probe": (["model", "--train", "in.jsonl", "--dev", "in.jsonl", "--format", "svg"], "in.jsonl", ".svg"),
+    "lens": (["the cat", "--model", "model", "--format", "html"], "model/config.json", ".html"),
+    "probe": (["--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl", "--format", "svg"], "in.jsonl", ".svg"),
     "search": (["index", "--queries", "queries.tsv"], "queries.tsv", ".tsv"),
     "mine": (["in.jsonl", "--model", "model"], "in.jsonl", ".jsonl"),
 }
 FOLDERS = {
-    "convert": (["model", "--to", "huggingface"], "model", ""),
-    "export": (["model", "--format", "onnx"], "model", ""),
+    "convert": (["--model", "model", "--format", "huggingface"], "model", ""),
+    "export": (["--model", "model", "--format", "onnx"], "model", ""),
     "demo": (["--corpus", "corpus"], "corpus", ""),
     "index": (["corpus.txt", "--model", "model"], "model", ""),
 }
 RUNS = {
-    "prepare": (["corpus", "--vocab", "vocab.txt"], "corpus", ""),
+    "prepare": (["corpus", "--tokenizer", "vocab.txt"], "corpus", ""),
     "pretrain": (["tokens"], "tokens", ""),
-    "distill": (["model", "tokens"], "tokens", ""),
+    "distill": (["tokens", "--teacher", "model"], "tokens", ""),
     "finetune": (["classification", "--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl"], "model", ""),
 }
 VERBS = FILES | FOLDERS | RUNS
@@ -72,7 +72,7 @@ def refused(verb, capsys, folder, output, *more, given=None):
     """The message of a verb that must change nothing."""
     before = state(folder)
     arguments = [*(given or VERBS[verb][0]), *more]
-    arguments += [output] if verb == "convert" else ["--output", output]
+    arguments += ["--output", output]
     said = run_verb(verb, capsys, *arguments)
     assert (said.code, said.out) == (2, ""), said
     assert said.err.startswith(f"keras-bert {verb}: ")
@@ -231,7 +231,7 @@ def test_an_output_is_no_folder_around_an_input(verb, given, capsys, tmp_path):
 def test_a_folder_with_the_input_in_it_is_not_replaced(capsys, tmp_path):
     (tmp_path / "model" / "weights.safetensors").write_text("")
     for given in ("model/weights.safetensors", "model/bert_model.ckpt"):  # the latter is a prefix, not the name of a file
-        arguments = [given, "--to", "huggingface", "--overwrite"]
+        arguments = ["--model", given, "--format", "huggingface", "--overwrite"]
         assert "must not contain the input" in refused("convert", capsys, tmp_path, tmp_path / "model", given=arguments)
 
 
@@ -269,7 +269,7 @@ def test_after_a_killed_run_the_second_runs_and_removes_what_it_left(verb, capsy
         left.mkdir()
     elif left != lock:
         left.write_text("half")
-    arguments = [*VERBS[verb][0], *([output] if verb == "convert" else ["--output", output])]
+    arguments = [*VERBS[verb][0], "--output", output]
     said = run_verb(verb, capsys, *arguments)  # most then reject the inputs used here
     assert "is being written" not in said.err
     assert not lock.exists()

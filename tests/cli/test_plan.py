@@ -10,7 +10,7 @@ from keras_bert_rebuild.cli.main import main
 
 def test_a_plan_is_read_at_a_glance(capsys):
     arguments = ["--tpu", "v5e:4x4", "--batch-size", "1024", "--dtype", "mixed_bfloat16", "--tokens", "137e9"]
-    assert main(["plan", "base", *arguments]) == 0
+    assert main(["plan", "--model", "base", *arguments]) == 0
     printed = capsys.readouterr().out
     made = plan("base", tpu="v5e:4x4", batch_size=1024, dtype="mixed_bfloat16", tokens=137e9)
     for fact in (
@@ -29,7 +29,7 @@ def test_a_plan_is_read_at_a_glance(capsys):
 
 
 def test_what_does_not_fit_is_drawn_beyond_the_limit(capsys):
-    assert main(["plan", "large", "--gpu", "t4", "--batch-size", "512"]) == 0
+    assert main(["plan", "--model", "large", "--gpu", "t4", "--batch-size", "512"]) == 0
     printed = capsys.readouterr().out
     assert "does not fit" in printed
     bar = next(line for line in printed.splitlines() if "│" in line)
@@ -40,7 +40,7 @@ def test_what_does_not_fit_is_drawn_beyond_the_limit(capsys):
 
 
 def test_the_bar_is_to_scale(capsys):
-    main(["plan", "base", "--gpu", "l4", "--batch-size", "64"])
+    main(["plan", "--model", "base", "--gpu", "l4", "--batch-size", "64"])
     bar = next(line for line in capsys.readouterr().out.splitlines() if "│" in line).split("│")[0]
     made = plan("base", gpu="l4", batch_size=64)
     assert abs(bar.count("▒") - 48 * made.memory.activations / 24e9) <= 1
@@ -48,19 +48,33 @@ def test_the_bar_is_to_scale(capsys):
 
 
 def test_json_is_the_plan(capsys):
-    assert main(["plan", "tiny", "--gpus", "8", "--gpu", "h100", "--json", "--batch-size", "256", "--remat"]) == 0
+    assert (
+        main(["plan", "--model", "tiny", "--gpus", "8", "--gpu", "h100", "--format", "json", "--batch-size", "256", "--remat"]) == 0
+    )
     printed = json.loads(capsys.readouterr().out)
     made = plan("tiny", gpus=8, gpu="h100", batch_size=256, remat=True)
     assert printed == json.loads(json.dumps(made.to_dict()))
 
 
 def test_the_source_of_the_time_and_the_padding_are_printed(capsys):
-    arguments = ["plan", "base", "--gpu", "h100", "--batch-size", "256", "--dtype", "mixed_bfloat16", "--real-tokens", "0.85"]
+    arguments = [
+        "plan",
+        "--model",
+        "base",
+        "--gpu",
+        "h100",
+        "--batch-size",
+        "256",
+        "--dtype",
+        "mixed_bfloat16",
+        "--real-tokens",
+        "0.85",
+    ]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert "tokens per second, padding of 15% not counted" in printed
     assert "Computation: BERT-base, 256 x 128, with dropout, mixed_bfloat16, measured on an H100" in printed
-    assert main([*arguments, "--packing", "yes", "--utilisation", "0.3"]) == 0
+    assert main([*arguments, "--packing", "--utilisation", "0.3"]) == 0
     printed = capsys.readouterr().out
     assert "padding of" not in printed
     assert "computed at 30% of" in printed
@@ -75,14 +89,14 @@ def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatc
         "all_reduce": 313_533_712,
     }
     monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan.ask_compiler", lambda *_: said)
-    assert main(["plan", "base", "--tpu", "v5e:2x2", "--compile"]) == 0
+    assert main(["plan", "--model", "base", "--tpu", "v5e:2x2", "--compile"]) == 0
     printed = capsys.readouterr().out
     most = next(line for line in printed.splitlines() if "maximum at once" in line)
     assert most.split()[-2:] == ["3.65", "GB"]
     assert "18.8 TFLOP" in printed
     assert "313.5 MB" in printed or "0.31 GB" in printed
     monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan.ask_compiler", lambda *_: {"refused": "Ran out of memory."})
-    assert main(["plan", "base", "--tpu", "v5e:2x2", "--compile"]) == 0
+    assert main(["plan", "--model", "base", "--tpu", "v5e:2x2", "--compile"]) == 0
     printed = capsys.readouterr().out
     assert next(line for line in printed.splitlines() if "maximum at once" in line).endswith("does not fit")
     assert "Ran out of memory." in printed
@@ -91,13 +105,13 @@ def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["base"], "one of tpu (such as v5e:4x4), gpu (such as h100) and cpu to plan for; got none"),
-        (["base", "--tpu", "v9:2x2"], "tpu must be one of v4, v5e, v5p, v6e"),
-        (["base", "--tpu", "v5e:5x5"], "must be one of 1x1, 2x2, 2x4"),
-        (["base", "--gpu", "rtx1"], "gpu must be one of a100-40"),
-        (["base", "--gpu", "l4", "--seq-len", "513"], "--max-seq-length must be at most 512"),
-        (["base", "--tpu", "v5e:2x2", "--batch-size", "255"], "multiple of the 4 devices"),
-        (["nothing.json", "--gpu", "l4"], "nothing.json; it does not exist"),
+        (["--model", "base"], "one of tpu (such as v5e:4x4), gpu (such as h100) and cpu to plan for; got none"),
+        (["--model", "base", "--tpu", "v9:2x2"], "tpu must be one of v4, v5e, v5p, v6e"),
+        (["--model", "base", "--tpu", "v5e:5x5"], "must be one of 1x1, 2x2, 2x4"),
+        (["--model", "base", "--gpu", "rtx1"], "gpu must be one of a100-40"),
+        (["--model", "base", "--gpu", "l4", "--seq-len", "513"], "--max-seq-length must be at most 512"),
+        (["--model", "base", "--tpu", "v5e:2x2", "--batch-size", "255"], "multiple of the 4 devices"),
+        (["--model", "nothing.json", "--gpu", "l4"], "nothing.json; it does not exist"),
     ],
 )
 def test_impossible_arguments_are_one_sentence_and_exit_code_2(capsys, arguments, said):
@@ -113,6 +127,6 @@ def test_impossible_arguments_are_one_sentence_and_exit_code_2(capsys, arguments
 )
 def test_words_instead_of_numbers_exit_with_2(capsys, arguments):
     with pytest.raises(SystemExit) as exit_:
-        main(["plan", "base", "--gpu", "l4", *arguments])
+        main(["plan", "--model", "base", "--gpu", "l4", *arguments])
     assert exit_.value.code == 2
     assert "Traceback" not in capsys.readouterr().err

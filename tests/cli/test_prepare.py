@@ -22,16 +22,16 @@ def here(tmp_path, monkeypatch):
 
 
 def test_counts_and_lines_left_out_are_reported(here, capsys):
-    said = said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out")
+    said = said_by(capsys, "corpus.txt", "--tokenizer", "v.txt", "--output", "out")
     assert "tokens   6, cased; 16.67% of them [UNK]" in said.out
     assert "2 documents, 3 passages" in said.out
     assert "corpus.txt, line 4: not UTF-8, skipped" in said.err
     assert TokenStore(here / "out").ids_at(range(6)).tolist() == [5, 8, 7, 7, 5, 1]
-    assert "0 of 1 shard; the rest existed already" in said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out").out
+    assert "0 of 1 shard; the rest existed already" in said_by(capsys, "corpus.txt", "--tokenizer", "v.txt", "--output", "out").out
 
 
 def test_options_reach_the_store(here, capsys):
-    arguments = ("corpus.txt", "--vocab", "v.txt", "--uncased", "--document-per-file", "--workers", 1)
+    arguments = ("corpus.txt", "--tokenizer", "v.txt", "--uncased", "--document-per-file", "--processes", 1)
     for i in range(2):
         said_by(capsys, *arguments, "--shard", f"{i}/2", "--output", "out")
     store = TokenStore(here / "out")
@@ -42,7 +42,7 @@ def test_options_reach_the_store(here, capsys):
 
 def test_what_was_removed_is_reported_with_an_example(here, capsys):
     (here / "twice.txt").write_text("a dog barks a dog barks a dog barks\n\na dog barks a dog barks a dog barks\n\na dog\n")
-    arguments = ("twice.txt", "--vocab", "v.txt", "--output", "out", "--workers", 1)
+    arguments = ("twice.txt", "--tokenizer", "v.txt", "--output", "out", "--processes", 1)
     said = said_by(capsys, *arguments, "--deduplicate", "near", "--similarity", 0.9).out
     assert "removed  1 document of 9 tokens, the same as an earlier one" in said
     assert "         such as    a dog barks a dog barks a dog barks" in said
@@ -55,19 +55,19 @@ def test_what_was_removed_is_reported_with_an_example(here, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.txt", "--vocab", "v.txt"], "nothing.txt does not exist"),
-        (["empty.txt", "--vocab", "v.txt"], "at least one line of text"),
-        (["corpus.txt", "--vocab", "nothing.txt"], "does not exist"),
-        (["corpus.txt", "--vocab", "empty.txt"], "a vocabulary with"),
-        (["corpus.txt", "--vocab", "v.txt", "--workers", "0"], "expected a whole number of at least 1; got '0'"),
-        (["corpus.txt", "--vocab", "v.txt", "--shard", "2/2"], "expected I/N"),
-        (["corpus.txt", "--vocab", "v.txt", "--similarity", "0.9"], "--similarity is for --deduplicate near"),
-        (["corpus.txt", "--vocab", "v.txt", "--deduplicate", "near", "--similarity", "0.2"], "similarity must be in [0.5, 1)"),
-        (["corpus.txt", "--vocab", "v.txt", "--deduplicate", "near", "--shard", "0/2"], "a corpus prepared in parts"),
-        (["corpus.txt", "--vocab", "v.txt", "--apart-from", "nothing"], "apart_from needs deduplicate"),
-        (["corpus.txt", "--vocab", "v.txt", "--shard", "one"], "expected I/N"),
-        (["corpus.txt", "--vocab", "v.txt", "--output", "empty.txt"], "is a file"),
-        (["corpus.txt", "--vocab", "v.txt", "--output", "empty.txt/out"], "empty.txt"),
+        (["nothing.txt", "--tokenizer", "v.txt"], "nothing.txt does not exist"),
+        (["empty.txt", "--tokenizer", "v.txt"], "at least one line of text"),
+        (["corpus.txt", "--tokenizer", "nothing.txt"], "does not exist"),
+        (["corpus.txt", "--tokenizer", "empty.txt"], "a vocabulary with"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--processes", "0"], "expected a whole number of at least 1; got '0'"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--shard", "2/2"], "expected I/N"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--similarity", "0.9"], "--similarity is for --deduplicate near"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--deduplicate", "near", "--similarity", "0.2"], "similarity must be in [0.5, 1)"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--deduplicate", "near", "--shard", "0/2"], "a corpus prepared in parts"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--apart-from", "nothing"], "apart_from needs deduplicate"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--shard", "one"], "expected I/N"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--output", "empty.txt"], "is a file"),
+        (["corpus.txt", "--tokenizer", "v.txt", "--output", "empty.txt/out"], "empty.txt"),
     ],
 )
 def test_wrong_input_exits_with_2_and_writes_nothing(here, capsys, arguments, message):

@@ -9,8 +9,7 @@ import yaml
 from helpers.command_line import said_by_verb
 from helpers.small_corpus import small_corpus
 
-from keras_bert_rebuild.cli.settings_options import docs
-from keras_bert_rebuild.cli.shared_options import option_of
+from keras_bert_rebuild.cli.options import VERBS, option_of, settings_fields
 from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.recipes.pretraining import pretrain as recipe
@@ -36,7 +35,7 @@ def called(monkeypatch, tmp_path):
 
 
 def test_every_setting_except_the_phases_has_an_option_with_help(capsys):
-    assert docs(PretrainSettings).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
+    assert settings_fields(VERBS["pretrain"]["settings"]).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
     said = said_by(capsys, "--help").out
     for field in dataclasses.fields(PretrainSettings):
         assert (f"{option_of(field.name)}" in said) == (field.name != "phases")
@@ -46,8 +45,8 @@ def test_a_file_and_options_give_the_same_settings_and_options_win(called, capsy
     (tmp_path / "s.yaml").write_text(
         "model: tiny\nsteps: 30\nlearning_rate: 1e-3\nlengths: [64, 96]\njit_compile: false\nema: 0.9\n"
     )
-    said = said_by(capsys, "store", "--output", "run", "--config", "s.yaml", "--steps", 40, "--tensorboard", "no")
-    options = "--model tiny --steps 40 --learning-rate 1e-3 --lengths 64 96 --jit-compile no --ema 0.9 --tensorboard no"
+    said = said_by(capsys, "store", "--output", "run", "--settings", "s.yaml", "--steps", 40, "--no-tensorboard")
+    options = "--model tiny --steps 40 --learning-rate 1e-3 --lengths 64 96 --jit-compile no --ema 0.9 --no-tensorboard"
     said_by(capsys, "store", "--output", "run", *options.split())
     assert called[0] == called[1]
     assert called[0][2] == PretrainSettings(
@@ -74,9 +73,9 @@ def test_several_folders_are_mixed_by_weight(monkeypatch, capsys, tmp_path):
 def test_phases_come_from_a_file(called, capsys, tmp_path):
     phases = [{"steps": 9, "batch_size": 4, "seq_len": 128}, {"steps": 1, "batch_size": 2, "seq_len": 512, "max_predictions": 77}]
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({"phases": phases}))
-    said_by(capsys, "store", "--output", "run", "--config", "s.yaml")
+    said_by(capsys, "store", "--output", "run", "--settings", "s.yaml")
     assert [phase.max_predictions for phase in called[0][2].all_phases] == [21, 77]
-    said = said_by(capsys, "store", "--output", "run", "--config", "s.yaml", "--seq-len", "64", code=2)
+    said = said_by(capsys, "store", "--output", "run", "--settings", "s.yaml", "--seq-len", "64", code=2)
     assert "s.yaml has phases with their own steps, batches and lengths; got --max-seq-length as well." in said.err
 
 
@@ -95,8 +94,8 @@ def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys,
         (["nothing"], "nothing"),
         (["store", "--steps", "0"], "steps must be a whole number of at least 1; got 0."),
         (["store", "--model", "huge"], "one of the sizes"),
-        (["store", "--config", "nothing.yaml"], "nothing.yaml; it does not exist"),
-        (["store", "--config", "wrong.yaml"], "did you mean learning_rate"),
+        (["store", "--settings", "nothing.yaml"], "nothing.yaml; it does not exist"),
+        (["store", "--settings", "wrong.yaml"], "did you mean learning_rate"),
         (["store", "--remat=maybe"], "--remat: takes no value; got 'maybe'"),
         (["store", "--masking", "letters"], "unknown value"),
         (["store", "--seq-len", "9", "--batch-size", "3", "--gradient-accumulation-steps", "2"], "must be a multiple"),

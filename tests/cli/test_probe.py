@@ -17,14 +17,14 @@ def folder(tmp_path_factory):
 
 def test_labels_and_tags_are_probed(capsys, folder, tmp_path):
     train, tags = folder.parent / "train.tsv", folder.parent / "tags.conll"
-    said = run_verb("probe", capsys, folder, "--train", train, "--dev", train, "--limit", "30")
+    said = run_verb("probe", capsys, "--model", folder, "--train", train, "--dev", train, "--limit", "30")
     assert said.code == 0, said.err
     assert said.out.startswith("30 texts to fit, 30 to measure on, 2 labels")
-    said = run_verb("probe", capsys, folder, "--train", tags, "--dev", tags, "--format", "json")
+    said = run_verb("probe", capsys, "--model", folder, "--train", tags, "--dev", tags, "--format", "json")
     assert said.code == 0, said.err
     assert json.loads(said.out)["labels"] == ["D", "N", "V"]
     picture = tmp_path / "curve.svg"
-    said = run_verb("probe", capsys, folder, "--train", tags, "--dev", tags, "--format", "svg", "--output", picture)
+    said = run_verb("probe", capsys, "--model", folder, "--train", tags, "--dev", tags, "--format", "svg", "--output", picture)
     assert said.code == 0, said.err
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
@@ -40,7 +40,7 @@ def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
         ("probe", ("--train", train, "--dev", tmp_path / "none.tsv"), "none.tsv"),
         ("probe", ("--train", train, "--dev", train, "--kind", "tagging"), "train.tsv"),
     ):
-        code, _, err = run_verb(verb, capsys, folder, *arguments)
+        code, _, err = run_verb(verb, capsys, "--model", folder, *arguments)
         assert (code, err.count("\n")) == (2, 1), err
         assert message in err
         assert not [*tmp_path.iterdir()]

@@ -21,7 +21,7 @@ def files(tmp_path_factory):
 
 def test_the_model_is_smaller_and_the_cost_is_shown(files, tmp_path, capsys):
     output = tmp_path / "smaller"
-    asked = ["prune", str(files / "model"), "--heads", "0.5", "--data", str(files / "pets.tsv"), "--output", str(output)]
+    asked = ["prune", "--model", str(files / "model"), "--amount", "0.5", "--dev", str(files / "pets.tsv"), "--output", str(output)]
     assert main(asked) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("heads    2 of 4 removed, ranked on 6 examples in ")
@@ -39,13 +39,13 @@ def test_the_model_is_smaller_and_the_cost_is_shown(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"--heads": "0"}, "--amount must be above 0 and at most 1; got 0.0"),
-        ({"--data": "missing.tsv"}, "missing.tsv"),
+        ({"--amount": "0"}, "--amount must be above 0 and at most 1; got 0.0"),
+        ({"--dev": "missing.tsv"}, "missing.tsv"),
     ],
 )
 def test_what_a_user_gets_wrong_is_a_sentence_and_nothing_is_written(files, tmp_path, capsys, changes, words):
-    options = {"--heads": "0.5", "--data": str(files / "pets.tsv"), "--output": str(tmp_path / "smaller"), **changes}
-    assert main(["prune", str(files / "model"), *(word for pair in options.items() for word in pair)]) == 2
+    options = {"--amount": "0.5", "--dev": str(files / "pets.tsv"), "--output": str(tmp_path / "smaller"), **changes}
+    assert main(["prune", "--model", str(files / "model"), *(word for pair in options.items() for word in pair)]) == 2
     error = capsys.readouterr().err
     assert words in error
     assert "Traceback" not in error
@@ -54,12 +54,12 @@ def test_what_a_user_gets_wrong_is_a_sentence_and_nothing_is_written(files, tmp_
 
 def test_a_model_that_is_there_is_replaced_only_if_that_is_said(files, tmp_path, capsys):
     output = tmp_path / "smaller"
-    asked = ["prune", str(files / "model"), "--heads", "0.5", "--data", str(files / "pets.tsv"), "--output", str(output)]
+    asked = ["prune", "--model", str(files / "model"), "--amount", "0.5", "--dev", str(files / "pets.tsv"), "--output", str(output)]
     assert main(asked) == 0
     before = (output / "model.safetensors").read_bytes()
     capsys.readouterr()
     assert main(asked) == 2
     assert "--overwrite" in capsys.readouterr().err
-    assert main([*asked[:3], "0.1", *asked[4:], "--overwrite"]) == 0
+    assert main([*asked[:4], "0.1", *asked[5:], "--overwrite"]) == 0
     assert (output / "model.safetensors").read_bytes() != before
-    assert main(["prune", str(files / "model"), *asked[2:-1], str(files / "model"), "--overwrite"]) == 2
+    assert main(["prune", "--model", str(files / "model"), *asked[3:-1], str(files / "model"), "--overwrite"]) == 2

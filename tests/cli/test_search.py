@@ -83,7 +83,7 @@ def test_an_index_is_made_and_searched(capsys, tmp_path):
 @pytest.mark.compiles_long
 def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
     arguments = ["index", "--queries", "queries.tsv"]
-    said = said_by_verb("search", capsys, *arguments, "--output", tmp_path / "run.tsv", "--judgements", "qrels")
+    said = said_by_verb("search", capsys, *arguments, "--output", tmp_path / "run.tsv", "--qrels", "qrels")
     run = read_run(tmp_path / "run.tsv")
     assert {query: len(found) for query, found in run.items()} == {"q1": 4, "q2": 4}
     index = Index.open("index", load_task("model"))
@@ -93,8 +93,8 @@ def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
     assert lines["recall@100"] == "1.0000"
     assert lines["queries"] == "2"
     assert {"ndcg@10", "mrr@10", "map", "wrote"} < lines.keys()
-    assert said_by_verb("search", capsys, *arguments, "--judgements", "qrels").out in said.out
-    said = said_by_verb("search", capsys, *arguments, "--judgements", "qrels", "--top-k", 3).out
+    assert said_by_verb("search", capsys, *arguments, "--qrels", "qrels").out in said.out
+    said = said_by_verb("search", capsys, *arguments, "--qrels", "qrels", "--top-k", 3).out
     assert [line.split()[0] for line in said.splitlines()] == ["ndcg@3", "mrr@3", "recall@3", "map@3", "queries"]
 
 
@@ -143,7 +143,7 @@ def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_pa
         (["index"], "expected a query or --queries FILE, and not both"),
         (["index", "q", "--queries", "queries.tsv"], "expected a query or --queries FILE, and not both"),
         (["index", "q", "--output", "run.tsv"], "--output is for a file of queries"),
-        (["index", "q", "--judgements", "qrels"], "--qrels is for a file of queries"),
+        (["index", "q", "--qrels", "qrels"], "--qrels is for a file of queries"),
         (["index", "--queries", "queries.tsv"], "--queries is for --output FILE, --qrels FILE or both"),
         (["index", "--queries", "corpus.txt", "--output", "run.tsv"], "corpus.txt does not exist"),
         (["model", "q"], "expected a folder that `keras-bert index` wrote; model has no search.json"),
@@ -166,11 +166,11 @@ def test_queries_without_ids_and_judgements_of_unknown_documents_are_refused(cap
     (tmp_path / "qrels").write_text("q1 0 cat 1\nq1 0 bird 1\nq9 0 fish 1\n")
     (tmp_path / "queries").write_text("q1 0 cat 1\nq9 0 cat 1\n")
     for name, message in (("plain.txt", "expected queries with ids"), ("none.jsonl", "expected an object with _id")):
-        said = refused(capsys, "search", "index", "--queries", tmp_path / name, "--judgements", "qrels")
+        said = refused(capsys, "search", "index", "--queries", tmp_path / name, "--qrels", "qrels")
         assert message in said
-    said = refused(capsys, "search", "index", "--queries", "queries.tsv", "--judgements", tmp_path / "qrels")
+    said = refused(capsys, "search", "index", "--queries", "queries.tsv", "--qrels", tmp_path / "qrels")
     assert "2 of 3 judged documents are not in index, such as 'bird'." in said
-    said = refused(capsys, "search", "index", "--queries", "queries.tsv", "--judgements", tmp_path / "queries")
+    said = refused(capsys, "search", "index", "--queries", "queries.tsv", "--qrels", tmp_path / "queries")
     assert "1 of 2 queries" in said
     assert "such as 'q9'" in said
 
@@ -234,5 +234,5 @@ def test_a_trained_model_finds_what_is_asked_for(capsys, tmp_path):
     for dtype in ("float32", "int8", "binary"):
         index = tmp_path / dtype
         said_by_verb("index", capsys, tmp_path / "corpus.txt", "--model", minilm.FOLDER, "--output", index, "--dtype", dtype)
-        said = said_by_verb("search", capsys, index, "--queries", tmp_path / "queries.tsv", "--judgements", tmp_path / "qrels")
+        said = said_by_verb("search", capsys, index, "--queries", tmp_path / "queries.tsv", "--qrels", tmp_path / "qrels")
         assert "ndcg@10     1.0000" in said.out

@@ -19,7 +19,7 @@ STEPS = ("--batch-size", 2, "--steps", 2)
 
 # Verb: its arguments, and the suffix of its output; its inputs are in `inputs`.
 VERBS = {
-    "vocab": (("corpus.txt", "--size", 200), "out.txt"),
+    "vocab": (("corpus.txt", "--vocab-size", 200), "out.txt"),
     "predict": (("--model", "task", "--input", "in.jsonl"), "out.jsonl"),
     "curves": (("run",), "out.svg"),
     "embed": (("corpus.txt", "--model", "model"), "out.npy"),
@@ -27,11 +27,11 @@ VERBS = {
     "index": (("corpus.txt", "--model", "embedder"), "out"),
     "search": (("index", "--queries", "queries.tsv"), "out.tsv"),
     "mine": (("pairs.jsonl", "--model", "embedder"), "out.jsonl"),
-    "convert": (("model", "--to", "huggingface"), "out"),
-    "export": (("model", "--format", "huggingface"), "out"),
-    "prepare": (("corpus.txt", "--vocab", "model/vocab.txt", "--workers", 1), "out"),
-    "pretrain": (("tokens", "--config", "pretrain.yaml"), "out"),
-    "distill": (("model", "tokens", "--config", "distill.yaml"), "out"),
+    "convert": (("--model", "model", "--format", "huggingface"), "out"),
+    "export": (("--model", "model", "--format", "huggingface"), "out"),
+    "prepare": (("corpus.txt", "--tokenizer", "model/vocab.txt", "--processes", 1), "out"),
+    "pretrain": (("tokens", "--settings", "pretrain.yaml"), "out"),
+    "distill": (("tokens", "--teacher", "model", "--settings", "distill.yaml"), "out"),
     "finetune": (("classification", "--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl", *STEPS), "out"),
     "demo": (("--corpus", "corpus.txt", "--steps", 2), "out"),
 }
@@ -68,7 +68,7 @@ def inputs(tmp_path_factory):
 
 def begin(where, verb, folder, output):
     """Start a verb as a process, in the folder of its inputs."""
-    arguments = [*VERBS[verb][0], *((output,) if verb == "convert" else ("--output", output))]
+    arguments = [*VERBS[verb][0], *("--output", output)]
     before = os.getcwd()
     os.chdir(folder)
     try:

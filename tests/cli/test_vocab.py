@@ -29,7 +29,7 @@ def learnt(*arguments):
 
 @pytest.mark.parametrize("cased", [False, True])
 def test_the_vocabulary_is_that_of_the_words_of_the_corpus(tmp_path, corpus, cased, capsys):
-    tokens = learnt(corpus, "--size", 180, *(["--cased"] if cased else []), "--output", tmp_path / "v.txt")
+    tokens = learnt(corpus, "--vocab-size", 180, *(["--cased"] if cased else []), "--output", tmp_path / "v.txt")
     assert tokens == train_vocabulary(split_words(TEXT, cased), 180)
     assert tokens[: len(SPECIAL_TOKENS)] == list(SPECIAL_TOKENS)
     assert ("É" in tokens) == cased
@@ -41,8 +41,8 @@ def test_repeated_runs_and_compressed_files_give_the_same_vocabulary(tmp_path, c
     folder.mkdir()
     (folder / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     for name in ("1", "2"):
-        learnt(corpus, "--size", 190, "--output", tmp_path / name)
-    learnt(folder, "--size", 190, "--output", tmp_path / "3")
+        learnt(corpus, "--vocab-size", 190, "--output", tmp_path / name)
+    learnt(folder, "--vocab-size", 190, "--output", tmp_path / "3")
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes() == (tmp_path / "3").read_bytes()
 
 
@@ -66,7 +66,7 @@ def test_counting_in_little_memory_counts_the_same(monkeypatch):
 def test_what_is_left_out_is_reported(tmp_path, capsys):
     path = tmp_path / "a.txt"
     path.write_bytes(b"good words\nbad \xff\nand " + b"x" * 201 + b"\n")
-    assert "words" not in learnt(path, "--size", 150, "--output", tmp_path / "v.txt")
+    assert "words" not in learnt(path, "--vocab-size", 150, "--output", tmp_path / "v.txt")
     said = capsys.readouterr()
     assert "a.txt, line 2: not UTF-8, skipped" in said.err
     assert "1 words of over 200 characters left out" in said.err
@@ -84,8 +84,8 @@ def test_what_is_left_out_is_reported(tmp_path, capsys):
         (["corpus.txt", "--output", "nowhere/v.txt"], "No such folder to write to: nowhere"),
         (["corpus.txt", "--output", "corpus.txt"], "must not be the input"),
         ([".", "--output", "v.txt"], "outside ., which is read"),
-        (["corpus.txt", "--output", "v.txt", "--size", "104"], "--vocab-size must be above"),
-        (["corpus.txt", "--output", "v.txt", "--size", "110"], "size must be at least"),
+        (["corpus.txt", "--output", "v.txt", "--vocab-size", "104"], "--vocab-size must be above"),
+        (["corpus.txt", "--output", "v.txt", "--vocab-size", "110"], "size must be at least"),
     ],
 )
 def test_wrong_input_exits_with_2_and_one_sentence(tmp_path, corpus, capsys, monkeypatch, arguments, message):

@@ -83,5 +83,5 @@ def test_the_page_of_the_command_line_equals_the_parser():
 
 
 def test_every_verb_has_a_title():
-    for verb, _, _ in command_line_page.VERBS:
+    for verb in command_line_page.VERBS:
         assert f"\n## keras-bert {verb}\n" in PAGES["command-line.md"]

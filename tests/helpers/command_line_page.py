@@ -1,11 +1,9 @@
 """The command line page, generated from the parser: `python tests/helpers/command_line_page.py` writes it."""
 
-import argparse
 from pathlib import Path
 
-from keras_bert_rebuild.cli.main import VERBS, make_parser
-from keras_bert_rebuild.cli.option_groups import GROUPS, place_of
-from keras_bert_rebuild.cli.parsers import value_of
+from keras_bert_rebuild.cli.options import TABLE, VERBS
+from keras_bert_rebuild.cli.parsers import parser_of, place_of, value_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
@@ -16,16 +14,14 @@ INTRODUCTION = """\
 and a sentence for an error that the user can fix, with 130 when it was interrupted; a training that was stopped by a signal ends
 with 128 and its number, and the same command resumes it. `KERAS_BACKEND=jax` in front of a command chooses the backend, and
 `--verbose` after any verb shows the log of the backend and its libraries. Options are accepted with hyphens or underscores
-(`--batch_size`), and so are values (`multi_label`), and [names of transformers](../compatibility.md#options-of-the-command-line).
+(`--batch_size`), and so are values (`multi_label`), and [some other names](../compatibility.md#options-of-the-command-line).
 [Outputs](../security.md#outputs) describes when an existing output is replaced.
 """
 
 
 def page():
     """The page as text."""
-    whole = make_parser()
-    parsers = next(action.choices for action in whole._actions if isinstance(action, argparse._SubParsersAction))
-    return "\n".join([INTRODUCTION, *(part for verb, _, text in VERBS for part in _verb(verb, parsers[verb], text))])
+    return "\n".join([INTRODUCTION, *(part for verb in VERBS for part in _verb(verb, parser_of(verb), VERBS[verb]["help"]))])
 
 
 def _verb(verb, parser, text):
@@ -36,7 +32,7 @@ def _verb(verb, parser, text):
     for action in actions:
         if not action.option_strings:
             yield f"| {_code(value_of(action))} | {_help(action)} |"
-    for title, _ in GROUPS:
+    for title in TABLE["groups"]:
         here = [action for action in actions if action.option_strings and place_of(action.option_strings)[0] == title]
         if here:
             yield f"| **{title}** | |"

@@ -8,7 +8,7 @@ import signal
 import sys
 from dataclasses import replace
 
-from keras_bert_rebuild.cli import demo, demo_architecture, demo_corpus
+from keras_bert_rebuild.cli import demo, demo_texts
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.files import locked
 
@@ -35,9 +35,9 @@ def die_when_written():
 
 if __name__ == "__main__":
     article = {"transformer_num": 1, "embed_dim": 24, "feed_forward_dim": 48, "token_num": 300}
-    demo_architecture.ARTICLE_MODEL = {**demo_architecture.ARTICLE_MODEL, **article}
+    demo.ARTICLE_MODEL = {**demo.ARTICLE_MODEL, **article}
     shortened = {"sizes": SMALL, "evaluation_steps": 2, "compiled": ("jax",)}
     demo.WORLD, demo.DOCSTRINGS = replace(demo.WORLD, steps=2, **shortened), replace(demo.DOCSTRINGS, **shortened)
-    demo_corpus.VOCAB_SIZE = 300
+    demo_texts.VOCAB_SIZE = 300
     {"lock": stop_when_locked, "write": die_when_written, "never": lambda: None}[sys.argv[1]]()
     sys.exit(main(sys.argv[2:]))

@@ -39,13 +39,13 @@ class BrokenPromiseError(AssertionError):
 
 def load(folder, file):
     """Inspect a checkpoint as a user would who received it, then load it."""
-    command("inspect", path_of(folder, file))
+    command("inspect", "--model", path_of(folder, file))
     from_pretrained(path_of(folder, file))
 
 
 def describe(folder, file):
     """Explain a config."""
-    command("explain", folder / file)
+    command("explain", "--model", folder / file)
 
 
 TEXTS = ["the cat sat on the mat"]

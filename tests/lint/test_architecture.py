@@ -82,7 +82,7 @@ ASKS_FOR_BACKEND = {
     "training/state/checkpoint.py": "writes its name into a checkpoint",
     "recipes/run_folder.py": "writes its name into the record of a run",
     "cli/demo.py": "prints its name",
-    "cli/demo_corpus.py": "reads the documentation of its package",
+    "cli/demo_texts.py": "reads the documentation of its package",
     "cli/demo_training.py": "chooses where XLA compiles the steps",
 }
 
@@ -98,7 +98,7 @@ NAMES_BLOCKS = {
     "checkpoints/hdf5.py": "has keras_bert's names of weights",
     "families/": "pair paths of weights with the names of other libraries",
     "explain/weight_names.py": "has the paths of pruned weights",
-    "cli/demo_architecture.py": "prints which blocks it leaves out",
+    "cli/demo.py": "prints which blocks it leaves out",
     "training/optimizers/path_patterns.py": "has patterns of paths",
     "training/optimizers/muon.py": "has a pattern of paths",
 }

@@ -32,19 +32,24 @@ def test_our_files_are_inspected_too(tmp_path):
 
 
 def test_the_command_prints_names_and_those_without_a_variable(capsys, tmp_path):
-    assert main(["inspect", str(GOLDEN / "bert_classification")]) == 0
+    assert main(["inspect", "--model", str(GOLDEN / "bert_classification")]) == 0
     said = capsys.readouterr().out
     assert "heads       classification" in said
     assert "bert.encoder.layer.1.output.dense.weight" in said
     assert "Every weight has a variable." in said
-    assert main(["inspect", "--json", str(GOLDEN / "bert_classification")]) == 0
+    assert main(["inspect", "--format", "json", "--model", str(GOLDEN / "bert_classification")]) == 0
     assert json.loads(capsys.readouterr().out)["family"] == "bert"
 
 
 def test_the_command_converts_there_and_back(capsys, tmp_path):
-    assert main(["convert", str(GOLDEN / "bert_pretraining"), str(tmp_path / "google"), "--to", "google"]) == 0
+    assert (
+        main(["convert", "--model", str(GOLDEN / "bert_pretraining"), "--output", str(tmp_path / "google"), "--format", "google"])
+        == 0
+    )
     assert "loaded   46 arrays, 3,586 parameters; 0 not used" in capsys.readouterr().out
-    assert main(["convert", str(tmp_path / "google"), str(tmp_path / "back"), "--to", "huggingface"]) == 0
+    assert (
+        main(["convert", "--model", str(tmp_path / "google"), "--output", str(tmp_path / "back"), "--format", "huggingface"]) == 0
+    )
     before, after = (folder / "model.safetensors" for folder in (GOLDEN / "bert_pretraining", tmp_path / "back"))
     assert before.stat().st_size == after.stat().st_size
 
@@ -52,10 +57,10 @@ def test_the_command_converts_there_and_back(capsys, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["inspect", "bert-base-uncased"],
-        ["convert", "no/such/folder", "target", "--to", "keras"],
-        ["convert", str(GOLDEN / "roberta"), "{tmp}/target", "--to", "google"],
-        ["convert", str(GOLDEN / "bert"), __file__, "--to", "keras"],
+        ["inspect", "--model", "bert-base-uncased"],
+        ["convert", "--model", "no/such/folder", "--output", "target", "--format", "keras"],
+        ["convert", "--model", str(GOLDEN / "roberta"), "--output", "{tmp}/target", "--format", "google"],
+        ["convert", "--model", str(GOLDEN / "bert"), "--output", __file__, "--format", "keras"],
     ],
 )
 def test_an_impossible_conversion_is_one_sentence_and_leaves_nothing(capsys, tmp_path, arguments):

@@ -28,8 +28,8 @@ class Quiet:
     """Receives the progress of a training by a recipe and shows nothing; a subclass may show it."""
 
     def reading(self, what: str, file_bytes: int) -> contextlib.AbstractContextManager[Any]:
-        """A context manager for the reading of files, whose value has `advance(file_bytes, text_bytes)`."""
-        return contextlib.nullcontext(self)
+        """A context manager for the reading of files, whose value is called with the bytes read of the files, and of their text."""
+        return contextlib.nullcontext(lambda file_bytes, text_bytes: None)
 
     def vocabulary(self, tokens: int, words: int) -> None:
         """A vocabulary was learned from this number of words."""
@@ -43,9 +43,6 @@ class Quiet:
     def training(self, steps: int | None) -> contextlib.AbstractContextManager[Any]:
         """A context manager for the training, whose value is called with every row of the curve."""
         return contextlib.nullcontext(lambda row: None)
-
-    def advance(self, file_bytes: int, text_bytes: int) -> None:
-        """A part of the files was read."""
 
 
 # Settings that a recipe does not accept, and why.
@@ -207,9 +204,9 @@ def _vocabulary(folder, recipe, corpora, words_of, tell):
     share, seed, document_per_file = words_of
     words = WordCounts(recipe.cased)
     total = sum(CorpusReader(corpus, document_per_file).file_bytes for corpus in corpora)
-    with tell.reading("counting words", total * (2 if share else 1)) as bar:
+    with tell.reading("counting words", total * (2 if share else 1)) as read:
         for corpus in corpora:
-            count_training_words(corpus, words, share, seed, document_per_file, bar.advance)
+            count_training_words(corpus, words, share, seed, document_per_file, read)
     tokens = train_vocabulary(words.finish(), recipe.vocab_size)
     save_vocabulary(tokens, path)
     tell.vocabulary(len(tokens), words.counts.total())
@@ -218,10 +215,8 @@ def _vocabulary(folder, recipe, corpora, words_of, tell):
 
 def _tokens(corpus, path, vocabulary, cased, processes, document_per_file, tell):
     """The store of a corpus, tokenised now or by an earlier start."""
-    with tell.reading("tokenising", CorpusReader(corpus, document_per_file).file_bytes) as bar:
-        done = prepare(
-            corpus, vocabulary, path, cased=cased, workers=processes, document_per_file=document_per_file, progress=bar.advance
-        )
+    with tell.reading("tokenising", CorpusReader(corpus, document_per_file).file_bytes) as read:
+        done = prepare(corpus, vocabulary, path, cased=cased, workers=processes, document_per_file=document_per_file, progress=read)
     tell.prepared(done)
     return path
 

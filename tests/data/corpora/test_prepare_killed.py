@@ -30,7 +30,7 @@ def bare_prepare(corpus, vocabulary, output):
 
 
 def whole_command(corpus, vocabulary, output):
-    return "-m", "keras_bert_rebuild.cli.main", "prepare", corpus, "--vocab", vocabulary, "--output", output, "--workers", 2
+    return "-m", "keras_bert_rebuild.cli.main", "prepare", corpus, "--tokenizer", vocabulary, "--output", output, "--processes", 2
 
 
 def run(arguments, seconds):

@@ -153,12 +153,12 @@ def test_from_text_to_both_folders_on_the_command_line(tmp_path, capsys, monkeyp
     who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
     tales = [[f"on day {a + 7 * b} {who[a % 3]} {does[b % 3]} {what[(a + b) % 3]} ." for a in range(6)] for b in range(30)]
     (tmp_path / "tales.txt").write_text("\n\n".join("\n".join(passages) for passages in tales))
-    said_by_verb("vocab", capsys, "tales.txt", "--size", 170, "--output", "vocab.txt")
-    said_by_verb("prepare", capsys, "tales.txt", "--vocab", "vocab.txt", "--output", "tokens", "--workers", 1)
+    said_by_verb("vocab", capsys, "tales.txt", "--vocab-size", 170, "--output", "vocab.txt")
+    said_by_verb("prepare", capsys, "tales.txt", "--tokenizer", "vocab.txt", "--output", "tokens", "--processes", 1)
     sizes = "num_hidden_layers: 1\n  hidden_size: 16\n  num_attention_heads: 2\n  intermediate_size: 16"
     (tmp_path / "s.yaml").write_text(f"model:\n  {sizes}\njit_compile: {str(SETTINGS['jit_compile']).lower()}\n")
-    options = "--steps 3 --batch-size 8 --seq-len 16 --held-out 0 --tensorboard no --workers 0 --generator-size 0.5"
-    command = ["pretrain", capsys, "tokens", "--output", "run", "--config", "s.yaml", "--objective", "electra", *options.split()]
+    options = "--steps 3 --batch-size 8 --seq-len 16 --held-out 0 --no-tensorboard --workers 0 --generator-size 0.5"
+    command = ["pretrain", capsys, "tokens", "--output", "run", "--settings", "s.yaml", "--objective", "electra", *options.split()]
     said = said_by_verb(*command)
     assert [line.split()[-1] for line in said.out.splitlines()] == ["run/model", "run/generator", "run/metrics.csv"]
     assert from_pretrained("run/generator").config.hidden_size == 8

@@ -1,6 +1,5 @@
 """Settings of a run are the same from a file, from options and from Python, and their errors say what is wrong."""
 
-import argparse
 import dataclasses
 import re
 from pathlib import Path
@@ -10,8 +9,8 @@ import pytest
 import yaml
 
 from keras_bert_rebuild import BertConfig
-from keras_bert_rebuild.cli.pretrain import ONLY_IN_FILES, add_arguments
-from keras_bert_rebuild.cli.shared_options import option_of
+from keras_bert_rebuild.cli.options import option_of
+from keras_bert_rebuild.cli.parsers import parser_of
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.settings import SIZES
 
@@ -57,20 +56,16 @@ def test_the_file_of_a_run_holds_its_settings(settings):
 
 
 def test_every_setting_has_an_option_with_its_help():
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    text = " ".join(parser.format_help().split())
+    text = " ".join(parser_of("pretrain").format_help().split())
     for field in dataclasses.fields(PretrainSettings):
-        if field.name not in ONLY_IN_FILES:
+        if field.name != "phases":  # of files alone
             assert re.search(f"{option_of(field.name)}[ ,]", text), field.name
     assert "micro-batches whose gradients are averaged" in text
 
 
 def test_options_and_file_give_the_same_settings():
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
     line = "store --output run --steps 7 --learning-rate 1e-3 --remat --lengths 32 64 --jit-compile no --model tiny"
-    args = parser.parse_args(line.split())
+    args = parser_of("pretrain").parse_args(line.split())
     given = {f.name: v for f in dataclasses.fields(PretrainSettings) if (v := getattr(args, f.name, None)) is not None}
     file = yaml.safe_load(
         "steps: 7\nlearning_rate: 1e-3\nremat: true\nlengths: [32, 64]\njit_compile: false\nmodel: tiny\n"

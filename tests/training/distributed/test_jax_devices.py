@@ -77,7 +77,7 @@ def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_
     def hosts(death, *kind):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        options = ["--config", config, "--output", output, "--distribute", *kind]
+        options = ["--settings", config, "--output", output, "--distribute", *kind]
         options += ["--hosts", 2, "--coordinator", f"127.0.0.1:{port}"]
         deaths = [-1, death]
         return [start("hosts_run.py", deaths[i], "SIGKILL", *options, "--host-index", i, devices=2) for i in range(2)]

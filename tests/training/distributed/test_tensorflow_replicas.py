@@ -115,7 +115,7 @@ def test_a_whole_run_with_averages_evaluation_and_checkpoints_succeeds(tmp_path)
     config, output = tmp_path / "settings.yaml", tmp_path / "run"
     changes = {"steps": 4, "ema": 0.9, "held_out": 0.3, "evaluation_steps": 1, "save_steps": 2, "jit_compile": False}
     config.write_text(yaml.safe_dump({**hosts_run.SETTINGS, **changes}))
-    code, out, err = finish(start("two_replicas_run.py", "--config", config, "--output", output, "--distribute", "mirrored"))
+    code, out, err = finish(start("two_replicas_run.py", "--settings", config, "--output", output, "--distribute", "mirrored"))
     assert code == 0, err
     assert "wrote" in out
     (begun,) = yaml.safe_load((output / "versions.yaml").read_text())["starts"]

@@ -112,8 +112,8 @@ def command(tmp_path):
     Path(vocabulary).write_text("\n".join([*SPECIAL, *words]))
     Path(corpus).write_text("\n\n".join("\n".join(passages[i : i + 6]) for i in range(0, 180, 6)))
     Path(config).write_text(yaml.safe_dump(SETTINGS))
-    assert keras_bert(["prepare", corpus, "--vocab", vocabulary, "--output", store]) == 0
-    return ["-m", "keras_bert_rebuild.cli.main", "pretrain", store, "--config", config, "--output"]
+    assert keras_bert(["prepare", corpus, "--tokenizer", vocabulary, "--output", store]) == 0
+    return ["-m", "keras_bert_rebuild.cli.main", "pretrain", store, "--settings", config, "--output"]
 
 
 @pytest.mark.exhaustive

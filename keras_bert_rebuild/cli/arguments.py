@@ -1,0 +1,85 @@
+"""What several verbs make of their arguments: settings, files of another form, and what excludes what."""
+
+import dataclasses
+from pathlib import Path
+
+from keras_bert_rebuild.cli.options import option_of
+
+
+def given_settings(args, settings):
+    """The settings of a command line by field: those of --settings, and above these the options.
+
+    Args:
+        args: the arguments of a verb with options for the fields.
+        settings: the dataclass.
+
+    Raises:
+        ValueError: the file cannot be read.
+    """
+    from keras_bert_rebuild.recipes.run_folder import read_yaml
+
+    fields = {field.name for field in dataclasses.fields(settings)}
+    by_option = {option_of(name).removeprefix("--"): name for name in fields}
+    given = {}
+    for name, value in (read_yaml(args.settings) if getattr(args, "settings", None) else {}).items():
+        known = name in fields or not isinstance(name, str)
+        given[name if known else by_option.get(name.replace("_", "-"), name)] = value
+    return given | {name: value for name in fields if (value := getattr(args, name, None)) is not None}
+
+
+def refuse_together(args, *pairs):
+    """Refuse two options that exclude each other.
+
+    Args:
+        args: the arguments.
+        *pairs: names in the namespace, `(one, other)`.
+
+    Raises:
+        ValueError: both of a pair were given.
+    """
+    for one, other in pairs:
+        if all(getattr(args, name) not in (None, False) for name in (one, other)):
+            raise ValueError(f"{option_of(one)} and {option_of(other)} exclude each other: leave one of them out.")
+
+
+def check_format(args, file):
+    """Complete --format, of which one is that of a file.
+
+    Raises:
+        ValueError: it needs an output and there is none, or the output is a file of another format.
+    """
+    if args.format is None:
+        args.format = "text" if args.output is None else file
+    if args.format == file and args.output is None:
+        raise ValueError(f"--format {file} needs a file to write: add --output FILE.{file}.")
+    if args.format != file and args.output is not None:
+        raise ValueError(f"--output is only for --format {file}; the format {args.format} is printed.")
+
+
+def poolings_of(args):
+    """The poolings of --pooling, or None without it.
+
+    Raises:
+        ValueError: one is unknown.
+    """
+    from keras_bert_rebuild.tasks.embedding_model import POOLINGS
+
+    poolings = tuple(args.pooling.split(",")) if args.pooling else None
+    if not set(poolings or ()) <= set(POOLINGS):
+        raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, separated by commas; got {args.pooling!r}.")
+    return poolings
+
+
+def vocabulary_file(path):
+    """The file of a vocabulary: that of a folder, or the path itself."""
+    return path / "vocab.txt" if path.is_dir() and (path / "vocab.txt").is_file() else path
+
+
+def model_folder(path):
+    """The folder of a fine-tuned model: that of a run, or the path itself."""
+    return path / "model" if (path / "settings.yaml").is_file() else path
+
+
+def named(path):
+    """What a model is called: the name of its folder."""
+    return Path(path).resolve().name
