@@ -27,7 +27,7 @@ ROOMS = {
     "models": (33, 2901),
     "optimizers": (4, 9),
     "pretrained": (16, 1774),
-    "recipes": (40, 4203),
+    "recipes": (40, 4177),
     "search": (12, 1170),
     "tasks": (35, 4143),
     "text": (18, 2379),
