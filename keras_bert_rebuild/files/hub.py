@@ -10,16 +10,19 @@ import functools
 import hashlib
 import os
 import re
+import tomllib
 import warnings
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
-
-from keras_bert_rebuild.files.hub_models import MODELS
 
 # A repository, or one of the short names; and what may stand behind it.
 NAME = re.compile(r"([A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?)(?:@([\w./-]+))?")
 
+# Models that many people use, by repository, with family, parameters, megabytes, languages, licence and use. The command line reads
+# this file, too.
+MODELS = tomllib.loads((resources.files("keras_bert_rebuild.files") / "hub_models.toml").read_text(encoding="utf-8"))
 SHORT_NAMES = {repository.partition("/")[2]: repository for repository in MODELS}
 
 # The folders of modules in a folder of sentence-transformers, such as 1_Pooling.

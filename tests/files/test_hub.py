@@ -6,8 +6,8 @@ import pytest
 from helpers.loopback_hub import COMMIT, LoopbackHub, asked_by_the_client
 from huggingface_hub import constants
 
-from keras_bert_rebuild.files.hub import SHORT_NAMES, chosen_files, located, origin_of
-from keras_bert_rebuild.files.hub_models import MODELS
+from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.files.hub import MODELS, SHORT_NAMES, chosen_files, located, origin_of
 
 NAME = "google-bert/bert-base-uncased"
 
@@ -146,5 +146,10 @@ def test_weights_are_chosen_by_preference_in_every_folder_that_is_read():
         assert sorted(chosen_files(names)[1]) == sorted(expected)
 
 
-def test_every_short_name_is_of_one_model():
+def test_every_model_of_the_table_has_a_short_name_of_its_own_and_a_family_that_is_read():
     assert len(SHORT_NAMES) == len(MODELS)
+    facts = {"family", "parameters", "megabytes", "languages", "licence", "use"}
+    for model in MODELS.values():
+        assert model.keys() == facts
+        assert model["family"] in FAMILIES
+        assert 0.4 < model["megabytes"] / model["parameters"] / 4 < 1.1
