@@ -1,14 +1,16 @@
-"""`keras-bert pretrain`: options, files, exit codes."""
+"""`keras-bert pretrain` and `curves`: options, files, exit codes."""
 
 import dataclasses
 import functools
 import signal
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 from helpers.command_line import said_by_verb
 from helpers.small_corpus import small_corpus
 
+from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.cli.options import VERBS, option_of, settings_fields
 from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
@@ -110,3 +112,24 @@ def test_wrong_input_exits_with_2_and_writes_nothing(monkeypatch, capsys, tmp_pa
     said = said_by(capsys, *arguments, "--output", "run", code=2)
     assert message in said.err
     assert not (tmp_path / "run").exists()
+
+
+def test_the_curves_are_in_the_folder_of_the_run(capsys, tmp_path):
+    assert main(["curves", str(tmp_path)]) == 2
+    assert f"expected the metrics.csv of a run; {tmp_path / 'metrics.csv'} does not exist." in capsys.readouterr().err
+    (tmp_path / "metrics.csv").write_text("step,loss\n1,2.5\n2,2\n", encoding="utf-8")
+    assert main(["curves", str(tmp_path)]) == 0
+    assert (tmp_path / "curves.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert main(["curves", str(tmp_path / "metrics.csv"), "--output", str(tmp_path / "other.svg")]) == 0
+    assert (tmp_path / "other.svg").read_bytes() == (tmp_path / "curves.svg").read_bytes()
+
+
+def test_the_name_of_a_column_is_a_text_in_the_picture(tmp_path):
+    name = 'x<script>window.found=1</script>y"onload="'
+    (tmp_path / "metrics.csv").write_text(
+        f'step,"probe_{name.replace(chr(34), chr(34) * 2)}_accuracy"\n1,0.1\n2,0.4\n', encoding="utf-8"
+    )
+    assert main(["curves", str(tmp_path)]) == 0
+    elements = list(ElementTree.parse(tmp_path / "curves.svg").iter())
+    assert [one for one in elements if one.tag.endswith("script")] == []
+    assert f"Probe {name}: accuracy" in [one.text for one in elements]
