@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from keras_bert_rebuild.cli.options import option_of
+from keras_bert_rebuild.files.hub import origin_of
 
 
 def given_settings(args, settings):
@@ -81,5 +82,6 @@ def model_folder(path):
 
 
 def named(path):
-    """What a model is called: the name of its folder."""
-    return Path(path).resolve().name
+    """What a model is called: its name on the hub, or that of its folder."""
+    origin = origin_of(Path(path).absolute())
+    return Path(path).resolve().name if origin is None else origin.repository

@@ -8,8 +8,10 @@ import shlex
 import sys
 from pathlib import Path
 
+from keras_bert_rebuild.cli.option_values import model, tokenizer
 from keras_bert_rebuild.cli.options import NAMES, VERBS
-from keras_bert_rebuild.cli.parsers import parsed
+from keras_bert_rebuild.cli.parsers import parsed, parser_of
+from keras_bert_rebuild.files.hub import located
 from keras_bert_rebuild.files.locked import now_doing
 from keras_bert_rebuild.files.printable import printable_lines
 from keras_bert_rebuild.kernels.device_settings import (
@@ -39,6 +41,7 @@ def run(args):
     now_doing(f"`keras-bert {args.verb}`")
     try:
         apply_device_options(args)
+        locate_models(args)
         module, _, function = VERBS[args.verb]["run"].rpartition(".")
         code = getattr(importlib.import_module(module), function)(args)
         sys.stdout.flush()
@@ -86,6 +89,18 @@ def apply_device_options(args):
         keep_no_programs()
     elif reason := keep_compiled_programs(None if given is None else Path(given).expanduser().absolute()):
         print(f"keras-bert {args.verb}: compiled programs are not kept: {reason}", file=sys.stderr)
+
+
+def locate_models(args):
+    """Put the folders of models in place of their names on the hub, whose files are downloaded if they are not there yet."""
+    for action in parser_of(args.verb)._actions:
+        value = getattr(args, action.dest, None)
+        if action.type is model and value is not None:
+            from keras_bert_rebuild.pretrained.find_checkpoint import located_model
+
+            setattr(args, action.dest, located_model(value))
+        elif action.type is tokenizer and value is not None:
+            setattr(args, action.dest, located(value, weights=False))
 
 
 def _escape_unprintable_names():

@@ -1,4 +1,4 @@
-"""The values of options, from words, and the files that they name: of the standard library alone, as `parsers.py` is."""
+"""The values of options, from words, and the files that they name: without Keras, as `parsers.py` is."""
 
 import argparse
 import difflib
@@ -6,6 +6,8 @@ import math
 import os
 import re
 from pathlib import Path
+
+from keras_bert_rebuild.files.hub import named_repository
 
 # The word for weights of labels from their frequencies.
 BALANCED = "balanced"
@@ -96,6 +98,16 @@ def checkpoint(text):
     return text
 
 
+def model(text):
+    """The path of a model, or its name on the Hugging Face hub, which `run` replaces by the folder that is downloaded."""
+    return Path(text)
+
+
+def tokenizer(text):
+    """The same, of a tokenizer: no weights are downloaded."""
+    return Path(text)
+
+
 def size_or_path(text):
     """A name that is known, such as that of a size, or the path of a config file or model."""
     return text
@@ -149,16 +161,23 @@ def missing_file(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
         given: the values.
     """
     for action in parser._actions:
-        if action.type not in (existing, checkpoint, size_or_path):
+        if action.type not in (existing, checkpoint, model, tokenizer, size_or_path):
             continue
         values, known = getattr(given, action.dest), getattr(action, "known", ())
         for value in values if isinstance(values, list) else [values]:
             if value is None or os.path.lexists(value) or str(value) in known:
                 continue
-            if action.type is checkpoint and _is_prefix(value):
+            if action.type in (checkpoint, model) and _is_prefix(value):
                 continue
             what = "a file, a folder or a known name" if known else "a file or folder"
             name = next(iter(action.option_strings), action.metavar)
+            if action.type in (model, tokenizer):
+                try:
+                    if named_repository(value) is not None:
+                        continue
+                except ValueError as error:
+                    return f"{name}: {error}"
+                what = "a file, a folder or a name on the Hugging Face hub"
             return f"{name} must be {what} that exists; got {str(value)!a}{_hint(value, known)}."
     return None
 

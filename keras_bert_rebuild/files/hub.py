@@ -90,23 +90,38 @@ def located(
     Raises:
         ValueError: there is no such model, it needs a permission, the hub cannot be reached, or a file is not what the hub says.
     """
+    named = named_repository(model, revision)
+    if named is not None:
+        return _downloaded(*named, weights, check_config)
+    if os.fspath(model) in SHORT_NAMES:
+        warnings.warn(f"{model} is the file or folder of this name here, not that of the hub.", stacklevel=3)
+    return Path(model)
+
+
+def named_repository(model: str | os.PathLike[str], revision: str | None = None) -> tuple[str, str | None] | None:
+    """The repository and the revision that a name means; None for a path. Asks nobody.
+
+    Args:
+        model, revision: as for `located`.
+
+    Raises:
+        ValueError: there is a revision for a path, or two; or a short name is misspelled.
+    """
     found = NAME.fullmatch(os.fspath(model))
     name, given = found.groups() if found else (None, None)
     if Path(model).exists() or name is None or (revision is not None and given is not None):
         if revision is not None:
             raise ValueError(f"revision must be None for a path, and where one is behind @; got {revision!r} for {model}.")
-        if name in SHORT_NAMES:
-            warnings.warn(f"{model} is the file or folder of this name here, not {SHORT_NAMES[name]} of the hub.", stacklevel=3)
-        return Path(model)
+        return None
     first, slash, _ = name.partition("/")
     if not slash and name not in SHORT_NAMES:
         near = difflib.get_close_matches(name, SHORT_NAMES, n=1)
         if near and not Path(name).suffix:
             raise ValueError(f"there is no file or folder {name}, and no model of this name: did you mean {near[0]}?")
-        return Path(model)
+        return None
     if slash and Path(first).is_dir():  # a path that does not exist, in a folder that does
-        return Path(model)
-    return _downloaded(SHORT_NAMES.get(name, name), given or revision, weights, check_config)
+        return None
+    return SHORT_NAMES.get(name, name), given or revision
 
 
 def _downloaded(repository, revision, weights, check_config):

@@ -127,7 +127,7 @@ def test_a_path_is_a_path_and_asks_nobody(hub, tmp_path, monkeypatch):
     assert located("no-such-folder").name == "no-such-folder"
     assert located("runs/no-such-run").name == "no-such-run"
     (tmp_path / "bert-base-uncased").mkdir()
-    with pytest.warns(UserWarning, match="is the file or folder of this name here, not google-bert/bert-base-uncased of the hub"):
+    with pytest.warns(UserWarning, match="is the file or folder of this name here, not that of the hub"):
         assert located("bert-base-uncased").resolve() == tmp_path / "bert-base-uncased"
     assert not hub.asked
 

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.files.folders import written_again
+from keras_bert_rebuild.files.hub import origin_of
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.kernels import traits
@@ -128,6 +129,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     check_examples(examples, spec, train)
     weights = loss_weights(examples["train"], spec, settings)
     keras.utils.set_random_seed(settings.seed)
+    model = located_model(model) if isinstance(model, (str, Path)) else model
     made = make_task(spec, model, examples["train"], settings)
     encoded = {name: made.encode(rows) for name, rows in examples.items()}  # refuses labels that are not in the set
     made.row_lengths = shared_lengths(encoded, settings, made.max_len)
@@ -141,7 +143,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     compile_task(made, settings, schedule, weights)
     described = {
         "task": spec.name,
-        "model": str(model) if isinstance(model, (str, Path)) else "a model of this process",
+        "model": str(origin_of(model) or model) if isinstance(model, (str, Path)) else "a model of this process",
         **{name: name_of(source) for name, source in given.items()},
         **settings.resolved(),
     }
@@ -221,7 +223,6 @@ def make_task(spec, model, examples, settings):
         arguments["rates"] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
     arguments |= spec.settings_for(examples, settings)
     arguments |= {name: value for name in ("max_len", "stride") if (value := getattr(settings, name)) is not None}
-    model = located_model(model) if isinstance(model, (str, Path)) else model
     kind = _kind_of_folder(model, spec.kind) if isinstance(model, (str, Path)) and not settings.new_head else None
     if kind == spec.kind:
         return _trained_further(spec, load_task(model, kind), arguments)

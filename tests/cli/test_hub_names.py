@@ -1,0 +1,55 @@
+"""Names of the hub on the command line: accepted without Keras, and replaced by the folder that is downloaded."""
+
+import shutil
+
+import pytest
+from helpers.loopback_hub import COMMIT, LoopbackHub, asked_by_the_client
+from helpers.small_tasks import small_task
+
+from keras_bert_rebuild import TextClassifier
+from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.cli.parsers import missing, parsed
+
+NAME = "someone/classifier"
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    small_task(TextClassifier, labels=("a", "b")).save(tmp_path / "saved")
+    folder = shutil.copytree(tmp_path / "saved", tmp_path / "repository")
+    monkeypatch.chdir(tmp_path)
+    with asked_by_the_client(LoopbackHub({NAME: folder}), monkeypatch, tmp_path / "cache") as hub:
+        yield hub
+
+
+@pytest.mark.parametrize("name", [NAME, f"{NAME}@{COMMIT}"])
+def test_a_verb_takes_a_name_and_a_revision(hub, name, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("the cat sat\n")
+    assert main(["predict", "classification", "--input", "texts.txt", "--model", name, "--output", "answers.jsonl"]) == 0
+    assert (tmp_path / "answers.jsonl").read_text().count("\n") == 1
+    assert main(["inspect", "--model", name]) == 0
+    assert "bert" in capsys.readouterr().out
+
+
+def test_a_failure_is_one_sentence_and_exit_code_2(hub, capsys):
+    assert main(["inspect", "--model", "someone/nothing"]) == 2
+    assert "the hub has no model of this name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (NAME, None),
+        ("bert-base-uncased", None),
+        (
+            "bert-base-uncasd",
+            "--model: there is no file or folder bert-base-uncasd, and no model of this name: did you mean bert-base-uncased?",
+        ),
+        ("runs/best", "--model must be a file, a folder or a name on the Hugging Face hub that exists; got 'runs/best'."),
+        ("no_such_thing", "--model must be a file, a folder or a name on the Hugging Face hub that exists; got 'no_such_thing'."),
+    ],
+)
+def test_what_is_no_name_is_reported_before_keras_is_imported(name, sentence, tmp_path, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert missing(parsed(["inspect", "--model", name])) == sentence
