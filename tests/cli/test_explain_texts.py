@@ -1,4 +1,4 @@
-"""`keras-bert why`: which words carried an answer."""
+"""`keras-bert why`, `lens` and `explain-text`: which words carried an answer, what blocks predict, and a sparse vector."""
 
 import functools
 import json
@@ -6,14 +6,16 @@ import re
 
 import pytest
 from helpers.command_line import run_verb, said_by_verb, save_small_model
-from helpers.small_tasks import small_task
+from helpers.small_tasks import TOKENIZER, small_encoder, small_task
 
-from keras_bert_rebuild import MultipleChoice, SentenceEmbedder, TextClassifier
+from keras_bert_rebuild import MultipleChoice, SentenceEmbedder, SparseEmbedder, TextClassifier, save_pretrained
+from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.cli.options import TABLE
 from keras_bert_rebuild.interpret import METHODS, attribute
 
 run = functools.partial(run_verb, "why")
 said = functools.partial(said_by_verb, "why")
+run_lens = functools.partial(run_verb, "lens")
 
 TEXT = "The Cat sat on the mat."
 
@@ -128,3 +130,85 @@ def test_mistakes_are_reported_in_a_sentence(tasks, capsys, tmp_path):
 
 def test_the_methods_of_the_parser_are_those_of_python():
     assert tuple(name.replace("-", "_") for name in TABLE["words"]["methods"]) == tuple(METHODS)
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory):
+    return save_small_model(tmp_path_factory.mktemp("model"))
+
+
+def test_the_lens_of_a_text_is_shown_as_a_table_as_json_and_as_a_page(capsys, masked, tmp_path):
+    code, out, _ = run_lens(capsys, "the [MASK] sat", "--model", masked, "--truth", "the cat sat")
+    assert code == 0
+    assert "[MASK], token 2" in out
+    assert "rank of cat" in out
+    code, out, _ = run_lens(capsys, "the [MASK] sat", "--pair", "the cat", "--model", masked, "--format", "json", "--top-k", "2")
+    assert code == 0
+    assert json.loads(out)["tokens"] == ["[CLS]", "the", "[MASK]", "sat", "[SEP]", "the", "cat", "[SEP]"]
+    page = tmp_path / "lens.html"
+    code, out, _ = run_lens(capsys, "the [MASK] sat", "--model", masked, "--format", "html", "--output", page)
+    assert code == 0
+    assert out.startswith(f"Wrote {page}, ")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_mistakes_in_a_line_of_lens_are_reported_in_a_sentence(capsys, masked, tmp_path):
+    page = tmp_path / "lens.html"
+    for arguments, message in (
+        (
+            ("the cat", "--model", masked, "--format", "json", "--output", page),
+            "--output is only for --format html; the format json is printed",
+        ),
+        (("the cat", "--model", masked, "--format", "html"), "--format html needs a file to write: add --output FILE.html."),
+        (("the [MASK]", "--model", masked, "--truth", "cat"), "truth must be the text with a token for every mask"),
+        (
+            ("cat", "--model", masked, "--format", "html", "--output", tmp_path / "page.pdf"),
+            "a file whose name ends in .html, .htm; got",
+        ),
+        (("cat", "--model", tmp_path / "none"), "none; it does not exist"),
+    ):
+        code, _, err = run_lens(capsys, *arguments)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert message in err
+        assert not page.exists()
+
+
+@pytest.fixture(scope="module")
+def sparse(tmp_path_factory):
+    """A saved sparse embedder, and its weights of a text."""
+    task = small_task(SparseEmbedder, prompts={"query": "who likes "})
+    path = tmp_path_factory.mktemp("sparse") / "task"
+    task.save(path)
+    return path, task
+
+
+def test_the_words_are_those_of_the_vector_and_marked_if_the_text_has_them(sparse, capsys):
+    path, task = sparse
+    assert main(["explain-text", "the cat sat", "--model", str(path), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = task.tokens_of(next(task.documents(["the cat sat"])))
+    assert [word["word"] for word in found["words"]] == [token for token, _ in expected[:20]]
+    assert found["count"] == len(expected)
+    assert {word["word"] for word in found["words"] if word["in_text"]} <= {"the", "cat", "sat"}
+    assert main(["explain-text", "paris", "--model", str(path), "--format", "json", "--prompt", "query", "--top-k", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [word["word"] for word in found["words"]] == [token for token, _ in task.tokens_of(next(task.queries(["paris"])), 3)]
+
+
+def test_the_table_shows_bars_and_a_masked_language_model_will_do(sparse, tmp_path, capsys):
+    path, _ = sparse
+    assert main(["explain-text", "the cat sat", "--model", str(path), "--top-k", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "█" * 30 in out
+    assert "the strongest 4 shown" in out
+    model = small_encoder(("mlm",))
+    save_pretrained(model, tmp_path / "mlm")
+    (tmp_path / "mlm" / "vocab.txt").write_text("".join(f"{TOKENIZER.tokens[i]}\n" for i in range(len(TOKENIZER.tokens))))
+    assert main(["explain-text", "the cat sat", "--model", str(tmp_path / "mlm")]) == 0
+    assert " with a weight" in capsys.readouterr().out
+
+
+def test_a_model_without_the_head_is_one_sentence(tmp_path, capsys):
+    save_pretrained(small_encoder(), tmp_path / "plain")
+    assert main(["explain-text", "a", "--model", str(tmp_path / "plain")]) == 2
+    assert "MLM-Dense/kernel" in capsys.readouterr().err
