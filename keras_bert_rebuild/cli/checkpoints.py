@@ -1,16 +1,35 @@
-"""`keras-bert inspect`, `convert` and `export`: what a checkpoint contains, and a model in another format."""
+"""`keras-bert models`, `inspect`, `convert` and `export`: known checkpoints, what one contains, and a model in another format."""
 
 import json
 from pathlib import Path
 
 from keras_bert_rebuild.cli.arguments import poolings_of, vocabulary_file
 from keras_bert_rebuild.cli.progress import begin, counted
+from keras_bert_rebuild.files.hub import MODELS
 from keras_bert_rebuild.files.kinds import EXPORT, MODEL
 from keras_bert_rebuild.files.output import claimed_folder
 from keras_bert_rebuild.files.printable import printable
 
 # The files of a search that is done before and after the loss of precision.
 EVALUATION = ("queries", "corpus", "qrels")
+
+
+def models(args):
+    """Print what is known of models of the hub, and return the exit code."""
+    if args.format == "json":
+        print(json.dumps(MODELS, indent=2))
+        return 0
+    rows = [("name", "family", "parameters", "download", "languages", "licence", "for")]
+    for repository, model in MODELS.items():
+        sizes = f"{model['parameters']:,} M", f"{model['megabytes']:,} MB"
+        rows.append((repository, model["family"], *sizes, model["languages"], model["licence"], model["use"]))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for name, family, parameters, size, *others in rows:
+        numbers = f"{parameters:>{widths[2]}}  {size:>{widths[3]}}"
+        words = "  ".join(f"{word:<{width}}" for word, width in zip(others, widths[4:], strict=True))
+        print(f"{name:<{widths[0]}}  {family:<{widths[1]}}  {numbers}  {words}".rstrip())
+    print("\nThe part behind the slash is enough. Other names of the hub are taken, too: user/name, or user/name@revision.")
+    return 0
 
 
 def inspect(args):

@@ -1,5 +1,6 @@
 """Names of the hub on the command line: accepted without Keras, and replaced by the folder that is downloaded."""
 
+import json
 import shutil
 
 import pytest
@@ -9,6 +10,7 @@ from helpers.small_tasks import small_task
 from keras_bert_rebuild import TextClassifier
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.cli.parsers import missing, parsed
+from keras_bert_rebuild.files.hub import MODELS
 
 NAME = "someone/classifier"
 
@@ -53,3 +55,12 @@ def test_what_is_no_name_is_reported_before_keras_is_imported(name, sentence, tm
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
     assert missing(parsed(["inspect", "--model", name])) == sentence
+
+
+def test_the_known_models_are_a_table(capsys):
+    assert main(["models"]) == 0
+    printed = capsys.readouterr().out
+    assert "google-bert/bert-base-uncased" in printed
+    assert max(map(len, printed.splitlines())) <= 132
+    assert main(["models", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == MODELS

@@ -14,7 +14,7 @@ ROOMS = {
     "activations": (4, 8),
     "anatomy": (7, 699),
     "checkpoints": (9, 921),
-    "cli": (21, 2297),
+    "cli": (21, 2313),
     "data": (39, 4011),
     "datasets": (2, 103),
     "explain": (26, 2578),
