@@ -78,6 +78,7 @@ def vocabulary_file(path):
 
 def model_folder(path):
     """The folder of a fine-tuned model: that of a run, or the path itself."""
+    path = Path(path)
     return path / "model" if (path / "settings.yaml").is_file() else path
 
 

@@ -98,7 +98,7 @@ def locate_models(args):
         if action.type is model and value is not None:
             from keras_bert_rebuild.pretrained.find_checkpoint import located_model
 
-            setattr(args, action.dest, located_model(value))
+            setattr(args, action.dest, str(located_model(value)))
         elif action.type is tokenizer and value is not None:
             setattr(args, action.dest, located(value, weights=False))
 

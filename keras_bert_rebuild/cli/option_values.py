@@ -100,7 +100,7 @@ def checkpoint(text):
 
 def model(text):
     """The path of a model, or its name on the Hugging Face hub, which `run` replaces by the folder that is downloaded."""
-    return Path(text)
+    return text
 
 
 def tokenizer(text):

@@ -29,7 +29,8 @@ def _retriever(path):
     """
     from keras_bert_rebuild.export.runtimes import SETTINGS
 
-    if (Path(path) / SETTINGS).is_file():
+    path = Path(path)
+    if (path / SETTINGS).is_file():
         from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
 
         return ExportedRetriever.load(path)
@@ -63,7 +64,7 @@ def index(args):
                 rescoring=args.rescoring,
                 limit=args.limit,
                 batch_tokens=args.batch_tokens,
-                model=args.model.resolve(),
+                model=Path(args.model).resolve(),
                 overwrite=args.overwrite,
                 progress=bar,
             )
