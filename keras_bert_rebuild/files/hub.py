@@ -126,13 +126,12 @@ def named_repository(model: str | os.PathLike[str], revision: str | None = None)
 
 def _downloaded(repository, revision, weights, check_config):
     import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError
 
     try:
         info = huggingface_hub.HfApi(endpoint=_address()).model_info(repository, revision=revision, files_metadata=True)
-    except (HfHubHTTPError, OSError, RuntimeError, ValueError) as error:
-        folder = _cached(repository, revision, weights)
-        if folder is None or not _is_out_of_reach(error):
+    except _errors() as error:
+        folder = _cached(repository, revision, weights) if _is_out_of_reach(error) else None
+        if folder is None:
             raise _in_a_sentence(error, repository, revision) from None
         return folder
     names = [file.rfilename for file in info.siblings]
@@ -145,12 +144,15 @@ def _downloaded(repository, revision, weights, check_config):
     try:
         # By its name, so that the cache knows which commit it is when the hub cannot be asked.
         folder = Path(download(revision=revision, allow_patterns=_exactly(small)))
-        if check_config is not None and (folder / "config.json").is_file():
-            check_config(folder / "config.json")
+    except _errors() as error:
+        raise _in_a_sentence(error, repository, revision) from None
+    if check_config is not None and (folder / "config.json").is_file():
+        check_config(folder / "config.json")
+    try:
         new = [name for name in large if not isinstance(_in_cache(repository, name, info.sha), str)]
         if new:
             download(revision=info.sha, allow_patterns=_exactly(large))
-    except (HfHubHTTPError, OSError, RuntimeError) as error:
+    except _errors() as error:
         raise _in_a_sentence(error, repository, revision) from None
     for name in new:
         _check(folder / name, checksums.get(name), repository)
@@ -222,13 +224,20 @@ def _check(path, checksum, repository):
         )
 
 
+def _errors():
+    """What the client raises: what the hub answered, what the connection or the disk did, and names that cannot be."""
+    from huggingface_hub import errors
+
+    return errors.HfHubHTTPError, errors.HTTPError, OSError, RuntimeError, ValueError
+
+
 def _is_out_of_reach(error):
     """Whether an error says that the hub did not answer, not what it answered."""
     from huggingface_hub.errors import HfHubHTTPError
 
     if isinstance(error, HfHubHTTPError):
         return error.response is not None and error.response.status_code >= 500
-    return True
+    return not isinstance(error, ValueError)
 
 
 def _in_a_sentence(error, repository, revision):

@@ -98,6 +98,20 @@ def test_a_name_that_does_not_exist_is_one_sentence_with_what_was_meant(hub, nam
         located(name, revision)
 
 
+@pytest.mark.parametrize("name", ["someone/two..dots", f"someone/{'long' * 40}"])
+def test_a_name_that_no_hub_allows_is_one_sentence(hub, name):
+    with pytest.raises(ValueError, match=r"there is no file or folder someone/.*, and the hub has no model of this name"):
+        located(name)
+
+
+def test_a_hub_that_does_not_answer_is_one_sentence_or_the_cache(hub, monkeypatch):
+    path = located(NAME)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert located(NAME) == path
+    with pytest.raises(ValueError, match=r"someone/other could not be downloaded from http://127.0.0.1:9 \(.*\): connect"):
+        located("someone/other")
+
+
 def test_other_failures_are_one_sentence(hub, folder, monkeypatch):
     hub.gated.add(NAME)
     with pytest.raises(ValueError, match=f"{NAME} is gated: accept its conditions at http"):
