@@ -49,6 +49,10 @@ WEIGHTS = (
 )
 
 
+# How often a download is begun, the first time and after the connection broke off.
+ATTEMPTS = 3
+
+
 class Origin(NamedTuple):
     """Where the files of a folder come from."""
 
@@ -140,7 +144,7 @@ def _downloaded(repository, revision, weights, check_config):
         others = ", ".join(sorted({Path(name).suffix or name for name in names})) or "no files"
         raise ValueError(f"{repository} must have weights as .safetensors, .bin, .h5, .keras or a checkpoint; it has {others}.")
     checksums = {file.rfilename: file.lfs.sha256 for file in info.siblings if file.lfs is not None}
-    download = functools.partial(huggingface_hub.snapshot_download, repository, endpoint=_address())
+    download = functools.partial(_resumed, huggingface_hub.snapshot_download, repository, endpoint=_address())
     try:
         # By its name, so that the cache knows which commit it is when the hub cannot be asked.
         folder = Path(download(revision=revision, allow_patterns=_exactly(small)))
@@ -222,6 +226,19 @@ def _check(path, checksum, repository):
             f"{path.name} of {repository} must have the SHA-256 {checksum[:12]}…; what came has {found[:12]}…, and is removed: "
             "try again."
         )
+
+
+def _resumed(download, *arguments, **options):
+    """Call a function that downloads, and again where the connection broke off: it resumes."""
+    from huggingface_hub import errors
+
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return download(*arguments, **options)
+        except errors.HTTPError as error:
+            if isinstance(error, errors.HfHubHTTPError):
+                raise
+    return download(*arguments, **options)
 
 
 def _errors():
