@@ -15,7 +15,7 @@ from keras_bert_rebuild.cli.demo_texts import (
     world_documents,
     world_masks,
 )
-from keras_bert_rebuild.cli.demo_training import Recipe, build, encode, evaluate, steps_for, train
+from keras_bert_rebuild.cli.demo_training import DemoTraining, build, encode, evaluate, steps_for, train
 from keras_bert_rebuild.files.durable import remove_leftovers, written_path
 from keras_bert_rebuild.files.kinds import DEMO, visible_names
 from keras_bert_rebuild.files.output import check_folder, claimed_run
@@ -23,7 +23,7 @@ from keras_bert_rebuild.files.output import check_folder, claimed_run
 # Lines are at most this long, in a terminal that is wider, too.
 WIDTH = 88
 
-WORLD = Recipe(
+WORLD = DemoTraining(
     sizes={
         "hidden_size": 64,
         "num_hidden_layers": 2,
@@ -41,7 +41,7 @@ WORLD = Recipe(
     evaluation_steps=20,
     compiled=("jax",),
 )
-DOCSTRINGS = Recipe(
+DOCSTRINGS = DemoTraining(
     sizes={
         "hidden_size": 128,
         "num_hidden_layers": 2,

@@ -11,7 +11,7 @@ NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DemoTraining:
     """The sizes of a model and of its training."""
 
     sizes: dict = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Recipe:
 class Training:
     """A model with what it learns from."""
 
-    recipe: Recipe
+    recipe: DemoTraining
     vocabulary: dict
     corpus: Any
     model: Any
@@ -91,7 +91,7 @@ def build(recipe, seed, vocabulary, train_corpus, test_corpus, steps=None):
     """The model, its training batches and the held-out batches, which depend on the seed alone.
 
     Args:
-        recipe: a `Recipe`.
+        recipe: a `DemoTraining`.
         seed: of the weights and the batches.
         vocabulary: token to id.
         train_corpus, test_corpus: as from `encode`.

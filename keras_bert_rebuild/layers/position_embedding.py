@@ -17,8 +17,24 @@ MODE_CONCAT = "concat"
 MODES = (MODE_EXPAND, MODE_ADD, MODE_CONCAT)
 
 
+class PositionLayer(BertLayer):
+    """What the layers of positions share: the three modes."""
+
+    def compute_output_shape(self, input_shape):
+        if self.mode == MODE_EXPAND:
+            return (*input_shape, self.output_dim)
+        if self.mode == MODE_CONCAT:
+            return (*input_shape[:-1], input_shape[-1] + self.output_dim)
+        return tuple(input_shape)
+
+    @classmethod
+    def from_config(cls, config):
+        # The reader of legacy .h5 files mistakes the string "add" for the function `keras.layers.add`.
+        return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
+
+
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class PositionEmbedding(MaskOutsideGraph, BertLayer):
+class PositionEmbedding(MaskOutsideGraph, PositionLayer):
     """Gives every position of a sequence a learned vector.
 
         mode "add":      outputs[b, l] = inputs[b, l] + embeddings[offset + l]
@@ -122,20 +138,8 @@ class PositionEmbedding(MaskOutsideGraph, BertLayer):
     def mask_of(self, inputs: Any, mask: Any) -> Any:
         return ops.not_equal(inputs, int(self.mask_zero)) if self.mask_zero else None
 
-    def compute_output_shape(self, input_shape):
-        if self.mode == MODE_EXPAND:
-            return (*input_shape, self.output_dim)
-        if self.mode == MODE_CONCAT:
-            return (*input_shape[:-1], input_shape[-1] + self.output_dim)
-        return tuple(input_shape)
-
     def compute_output_spec(self, inputs, mask=None):
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
-
-    @classmethod
-    def from_config(cls, config):
-        # The reader of legacy .h5 files mistakes the string "add" for the function `keras.layers.add`.
-        return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
 
     def _check_length(self, length):
         if length is not None and length > self.max_length:
@@ -145,7 +149,7 @@ class PositionEmbedding(MaskOutsideGraph, BertLayer):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class TrigPosEmbedding(BertLayer):
+class TrigPosEmbedding(PositionLayer):
     """Gives every position a fixed vector: sines in even channels, cosines in odd ones.
 
         vector[p, 2i] = sin(p / 10000^(2i/D))        vector[p, 2i + 1] = cos(p / 10000^(2i/D))
@@ -186,18 +190,6 @@ class TrigPosEmbedding(BertLayer):
             return inputs + vectors
         shape = (ops.shape(inputs)[0], ops.shape(inputs)[1], width)
         return ops.concatenate([inputs, ops.broadcast_to(vectors[None], shape)], axis=-1)
-
-    def compute_output_shape(self, input_shape):
-        if self.mode == MODE_EXPAND:
-            return (*input_shape, self.output_dim)
-        if self.mode == MODE_CONCAT:
-            return (*input_shape[:-1], input_shape[-1] + self.output_dim)
-        return tuple(input_shape)
-
-    @classmethod
-    def from_config(cls, config):
-        # The reader of legacy .h5 files mistakes the string "add" for the function `keras.layers.add`.
-        return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
 
     def _vectors(self, positions, width):
         angles = ops.cast(positions, "float32")[..., None] * ops.convert_to_tensor(speeds(width))

@@ -23,7 +23,7 @@ ROOMS = {
     "files": (10, 1050),
     "interpret": (22, 2090),
     "kernels": (34, 2110),
-    "layers": (23, 1450),
+    "layers": (23, 1440),
     "models": (33, 2910),
     "optimizers": (4, 10),
     "pretrained": (16, 1780),
