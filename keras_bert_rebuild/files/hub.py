@@ -121,7 +121,10 @@ def named_repository(model: str | os.PathLike[str], revision: str | None = None)
     if not slash and name not in SHORT_NAMES:
         near = difflib.get_close_matches(name, SHORT_NAMES, n=1)
         if near and not Path(name).suffix:
-            raise ValueError(f"there is no file or folder {name}, and no model of this name: did you mean {near[0]}?")
+            raise ValueError(
+                f"there is no file or folder {name}, and no short name of a model: did you mean {near[0]}, or user/{name} of the "
+                "hub?"
+            )
         return None
     if slash and Path(first).is_dir():  # a path that does not exist, in a folder that does
         return None

@@ -87,7 +87,11 @@ def test_without_a_connection_the_cache_answers(hub, monkeypatch):
     [
         ("google-bert/bert-base-uncase", None, "has no model of this name: did you mean google-bert/bert-base-uncased?"),
         ("someone/no-such-model", None, "has no model of this name, or it is private and needs a token"),
-        ("bert-base-uncasd", None, "no model of this name: did you mean bert-base-uncased?"),
+        (
+            "bert-base-uncasd",
+            None,
+            "no short name of a model: did you mean bert-base-uncased, or user/bert-base-uncasd of the hub?",
+        ),
         (NAME, "v9", "must have the revision v9"),
         (f"{NAME}@v9", None, "must have the revision v9"),
         (f"{NAME}@main", "main", "revision must be None"),

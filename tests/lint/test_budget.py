@@ -20,7 +20,7 @@ ROOMS = {
     "explain": (26, 2580),
     "export": (13, 1180),
     "families": (15, 1480),
-    "files": (10, 1050),
+    "files": (10, 1060),
     "interpret": (22, 2090),
     "kernels": (34, 2110),
     "layers": (23, 1440),

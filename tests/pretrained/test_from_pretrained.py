@@ -245,7 +245,7 @@ def test_the_word_gelu_means_what_its_format_means(folder, tmp_path):
     ("path", "message"),
     [
         ("bert-base-uncased", "google-bert/bert-base-uncased is not in the cache .*, and HF_HUB_OFFLINE forbids to download it"),
-        ("bert-base-uncase", "no file or folder bert-base-uncase, and no model of this name: did you mean bert-base-uncased"),
+        ("bert-base-uncase", "no file or folder bert-base-uncase, and no short name of a model: did you mean bert-base-uncased"),
         ("/no/such/folder.ckpt", r"there is no file or folder /no/such/folder.ckpt, and no checkpoint /no/such/folder.ckpt.index"),
     ],
 )
