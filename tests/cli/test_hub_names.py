@@ -45,8 +45,8 @@ def test_a_failure_is_one_sentence_and_exit_code_2(hub, capsys):
         ("bert-base-uncased", None),
         (
             "bert-base-uncasd",
-            "--model: there is no file or folder bert-base-uncasd, and no short name of a model: did you mean bert-base-uncased, or "
-            "user/bert-base-uncasd of the hub?",
+            "--model: there is no file or folder bert-base-uncasd, and no short name of a model: did you mean bert-base-uncased, "
+            "or user/bert-base-uncasd of the hub?",
         ),
         ("runs/best", "--model must be a file, a folder or a name on the Hugging Face hub that exists; got 'runs/best'."),
         ("no_such_thing", "--model must be a file, a folder or a name on the Hugging Face hub that exists; got 'no_such_thing'."),
