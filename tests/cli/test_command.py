@@ -44,7 +44,7 @@ def test_an_unknown_backend_is_one_sentence():
 
 
 @pytest.mark.parametrize("missing", ["jax", "rich"])
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_missing_package_is_one_sentence_with_a_command(tmp_path, missing):
     (tmp_path / f"{missing}.py").write_text(f"raise ModuleNotFoundError('no', name={missing!r})")
     backend = {"KERAS_BACKEND": missing} if missing == "jax" else {}
@@ -103,7 +103,7 @@ def test_an_interrupt_while_packages_are_imported_is_quiet(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_closed_pipe_ends_the_command_quietly(format):
     process = command("explain", "--names", "google", "--format", format)
     process.stdout.close()
@@ -112,7 +112,7 @@ def test_a_closed_pipe_ends_the_command_quietly(format):
     assert (process.wait(), OF_TENSORFLOW.sub(b"", err)) == (141, b"")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"a boat by the river {i} and {i * 7} boats\n" for i in range(6_000)))
@@ -137,7 +137,7 @@ def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in UTF-8 only")
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_path_that_is_not_utf_8_is_printed(tmp_path):
     folder = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)

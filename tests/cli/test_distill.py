@@ -20,8 +20,7 @@ def test_every_setting_has_an_option_or_a_reason_for_none(capsys):
         assert shown == (field.name not in VERBS["distill"]["without"]), field.name
 
 
-@pytest.mark.slow
-@pytest.mark.compiles_long
+@pytest.mark.slow(torch=True)
 def test_from_text_to_a_student_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")

@@ -56,7 +56,7 @@ def test_other_poolings_can_be_chosen(capsys, folder, texts, tmp_path):
     assert "5 vectors of 32" in out
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_whole_keras_model_gives_the_vectors_of_its_last_block(capsys, folder, texts, tmp_path):
     save_pretrained(from_pretrained(folder, heads=()), tmp_path / "encoder", "keras")
     for model, output in ((folder, "a.npy"), (tmp_path / "encoder", "b.npy")):

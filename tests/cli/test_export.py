@@ -23,8 +23,8 @@ def test_the_files_are_written_and_listed(capsys, folder, tmp_path):
     assert from_pretrained(tmp_path / "hf").config == from_pretrained(folder).config
 
 
-@pytest.mark.slow
-@pytest.mark.tensorflow
+@pytest.mark.slow(torch=True)
+@pytest.mark.backend("tensorflow")
 def test_a_saved_model_is_the_default(capsys, folder, tmp_path):
     code, out, _ = run(capsys, "--model", folder, "--output", tmp_path / "served", "--heads", "nsp")
     assert code == 0

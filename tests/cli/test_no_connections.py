@@ -11,7 +11,7 @@ from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_no_verb_opens_a_connection(tmp_path):
     encoder, classifier, embedder, corpus, rows = (
         tmp_path / name for name in ("encoder", "classifier", "embedder", "c.txt", "r.tsv")

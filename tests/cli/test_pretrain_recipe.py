@@ -22,7 +22,7 @@ def corpus(tmp_path, monkeypatch):
     return write_text(tmp_path / "text.txt")
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_one_command_makes_everything_and_prints_the_plan_and_the_score(capsys, corpus, tmp_path):
     said = said_by(capsys, corpus, "--recipe", "small.yaml", "--steps", 4, "--processes", 1, "--mask-rate", 0.25)
     words = [line.split()[0] for line in said.out.splitlines()]
@@ -37,7 +37,7 @@ def test_one_command_makes_everything_and_prints_the_plan_and_the_score(capsys, 
     assert "learned" not in again.out
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_signal_ends_it_with_its_number_and_the_same_command_goes_on(capsys, corpus, tmp_path, monkeypatch):
     made = training_run.StopOnSignal.on_train_batch_end
     call = (corpus, "--recipe", "small.yaml", "--steps", 4, "--processes", 1, "--output", "out")

@@ -8,8 +8,6 @@ import pytest
 from keras_bert_rebuild import BertConfig, plan
 from keras_bert_rebuild.kernels.device_settings import THREEFRY_KERNEL, compile_quickly
 
-pytestmark = pytest.mark.cuda
-
 BF16, ONE_HEAD = {"dtype": "mixed_bfloat16"}, {"next_sentence": "none"}
 PACKED = {**BF16, **ONE_HEAD, "packing": True}
 BASE = BertConfig()

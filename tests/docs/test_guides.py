@@ -5,7 +5,7 @@ import pytest
 from helpers import minilm
 from helpers.guide_pages import PAGES, elided, run_guide, without_numbers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(torch=True)
 
 # What these packages run.
 NEEDS = {"export": "onnxruntime"}

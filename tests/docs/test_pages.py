@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 # tests/docs/test_guides.py runs the others, and compares what they print.
 PAGES = [DOCS / "tutorial.md", DOCS / "distribution.md", *sorted((DOCS / "how-to").glob("*.md"))]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(torch=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -52,14 +52,6 @@ def test_the_full_and_the_weekly_run_have_every_other_environment_that_ci_can_ru
     assert there - first - full - weekly - quick == {"browser", "tpu", "cuda", "lowest", "coverage", "soak"}
 
 
-def test_the_environments_choose_no_test_that_setup_cfg_leaves_out():
-    declared = configparser.ConfigParser()
-    declared.read(ROOT / "setup.cfg", encoding="utf-8")
-    left_out = set(re.findall(r"not (\w+)", declared["tool:pytest"]["addopts"]))
-    by_name = re.search(r"^BY_NAME = \{(.+)\}$", (ROOT / "tests" / "helpers" / "runs.py").read_text(encoding="utf-8"), re.M)[1]
-    assert left_out == set(re.findall(r'"(\w+)"', by_name))
-
-
 def test_ci_runs_both_and_fails_where_either_does():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "pip install --quiet tox && run\nstatus=$?" in script

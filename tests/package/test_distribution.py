@@ -18,8 +18,6 @@ LEFT_OUT = (".*", "__pycache__", "*.egg-info", "build", "dist", "site", "keras-b
 # Quick tests that together cover every layer, the graph, the tokenizers and the files.
 CORE = ("layers", "models/test_get_model.py", "models/test_saving.py", "text", "pretrained/test_golden.py", "test_names.py")
 
-pytestmark = pytest.mark.package
-
 
 def run(*command, cwd, **environment):
     """The output of a command; an error if it fails."""

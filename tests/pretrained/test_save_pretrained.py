@@ -57,7 +57,7 @@ def test_conversions_through_all_formats_change_nothing(tmp_path):
     np.testing.assert_array_equal(google.read("cls/seq_relationship/output_weights"), before["cls.seq_relationship.weight"])
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_tensorflow_reads_what_is_written_for_google(tmp_path):
     import tensorflow as tf
 
@@ -69,7 +69,7 @@ def test_tensorflow_reads_what_is_written_for_google(tmp_path):
         np.testing.assert_array_equal(reader.get_tensor(name), ours.read(name))
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_a_google_round_trip_preserves_names_types_and_bytes(tmp_path):
     """From a checkpoint that TensorFlow wrote, with optimizer slots, read again by TensorFlow."""
     import tensorflow as tf
@@ -95,7 +95,7 @@ def test_a_google_round_trip_preserves_names_types_and_bytes(tmp_path):
         assert (got.dtype, got.tobytes()) == (array.dtype, array.tobytes())
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_checkpoints_of_the_model_garden_are_read(tmp_path):
     """Objects with the names and shapes of its encoder, saved by TensorFlow."""
     import tensorflow as tf

@@ -5,8 +5,6 @@ import pytest
 from keras_bert_rebuild import BertConfig, plan
 from keras_bert_rebuild.recipes.planning.plan_devices import SLICES
 
-pytestmark = pytest.mark.tpu
-
 BF16 = {"dtype": "mixed_bfloat16"}
 TWO_BLOCKS = BertConfig(num_hidden_layers=2)
 

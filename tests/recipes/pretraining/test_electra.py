@@ -54,7 +54,7 @@ def test_the_curve_has_the_losses_and_accuracies_of_both(whole):
     assert rows[-1]["flop_utilisation"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
     small_runs.check_resumption(whole, corpus, tmp_path / "run", SETTINGS, ("model", "generator"))
     assert sorted(os.listdir(tmp_path / "run" / "generator")) == sorted(os.listdir(whole[0] / "generator"))
@@ -146,8 +146,7 @@ def test_a_plan_counts_both_models():
         plan("transformer-base", gpus=1, gpu="h100", **settings)
 
 
-@pytest.mark.slow
-@pytest.mark.compiles_long
+@pytest.mark.slow(torch=True)
 def test_from_text_to_both_folders_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")

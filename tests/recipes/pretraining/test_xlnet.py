@@ -41,7 +41,7 @@ def test_a_run_leaves_an_xlnet_with_a_trained_query_vector(whole):
     assert finetuned.output_shape == (None, None, 16)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
     small_runs.check_resumption(whole, corpus, tmp_path / "run", SETTINGS)
 
@@ -115,8 +115,7 @@ def test_a_plan_counts_both_streams():
         plan("transformer-base", gpus=1, gpu="h100", **settings)
 
 
-@pytest.mark.slow
-@pytest.mark.compiles_long
+@pytest.mark.slow(torch=True)
 def test_from_text_to_a_folder_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
