@@ -17,7 +17,7 @@ def given_settings(args, settings):
     Raises:
         ValueError: the file cannot be read.
     """
-    from keras_bert_rebuild.recipes.run_folder import read_yaml
+    from keras_bert_rebuild.files.yaml_files import read_yaml
 
     fields = {field.name for field in dataclasses.fields(settings)}
     by_option = {option_of(name).removeprefix("--"): name for name in fields}

@@ -9,8 +9,8 @@ from helpers.command_line import run_verb, said_by_verb
 
 from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.cli.options import VERBS, option_of
+from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.recipes.pretraining.distill import DistillSettings
-from keras_bert_rebuild.recipes.run_folder import read_yaml
 
 
 def test_every_setting_has_an_option_or_a_reason_for_none(capsys):

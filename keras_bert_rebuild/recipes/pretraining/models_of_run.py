@@ -9,8 +9,8 @@ import numpy as np
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
+from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.recipes.run_folder import read_yaml
 from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 

@@ -21,6 +21,7 @@ from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
@@ -30,7 +31,7 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START,
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
 from keras_bert_rebuild.recipes.probing.probe_files import described_probes, probe_files, read_probe
 from keras_bert_rebuild.recipes.probing.probes import Probes
-from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml
+from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement, trained_together
