@@ -45,6 +45,7 @@ def starting_model(corpus, settings):
     packed = settings.learned.build(config, settings)
     for weight, value in zip(packed.weights, model.weights, strict=True):
         weight.assign(value)
+    packed.load_report = model.load_report
     return packed
 
 
