@@ -108,6 +108,11 @@ def tokenizer(text):
     return Path(text)
 
 
+def described(text):
+    """A known name, the path of a config file or model, or a name on the hub, of which no weights are downloaded."""
+    return text
+
+
 def size_or_path(text):
     """A name that is known, such as that of a size, or the path of a config file or model."""
     return text
@@ -161,7 +166,7 @@ def missing_file(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
         given: the values.
     """
     for action in parser._actions:
-        if action.type not in (existing, checkpoint, model, tokenizer, size_or_path):
+        if action.type not in (existing, checkpoint, model, tokenizer, described, size_or_path):
             continue
         values, known = getattr(given, action.dest), getattr(action, "known", ())
         for value in values if isinstance(values, list) else [values]:
@@ -171,7 +176,7 @@ def missing_file(parser: argparse.ArgumentParser, given: argparse.Namespace) -> 
                 continue
             what = "a file, a folder or a known name" if known else "a file or folder"
             name = next(iter(action.option_strings), action.metavar)
-            if action.type in (model, tokenizer):
+            if action.type in (model, tokenizer, described):
                 try:
                     if named_repository(value) is not None:
                         continue

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.pretrained.find_checkpoint import located_model
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.embedding_model import longest_row
 from keras_bert_rebuild.tasks.pretraining_heads import NextSentence
@@ -44,7 +45,7 @@ def load_attributed(path: str | os.PathLike[str], kind: str | None = None, text:
     """Load a task for `attribute` from a folder.
 
     Args:
-        path: a folder or file that `load_task` or `from_pretrained` reads.
+        path: a folder or file that `load_task` or `from_pretrained` reads, or a name on the Hugging Face hub.
         kind: a kind of task, "fill_mask" or "next_sentence"; None for the task of the folder, or "fill_mask" if the folder has no
             task and the text has a mask.
         text: the text to attribute.
@@ -52,6 +53,7 @@ def load_attributed(path: str | os.PathLike[str], kind: str | None = None, text:
     Raises:
         ValueError: the task cannot be determined, or the weights have no head of it.
     """
+    path = located_model(path)
     if kind is None and saved_kind(path) is None:
         tokenizer = load_tokenizer(path)
         mask = tokenizer.tokens.get(tokenizer.mask_id)

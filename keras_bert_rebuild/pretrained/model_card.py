@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from keras_bert_rebuild.files.durable import write_text
-from keras_bert_rebuild.files.hub import NAME, origin_of
+from keras_bert_rebuild.files.hub import CARD, NAME, origin_of
 from keras_bert_rebuild.files.kinds import TOKENIZER_NAMES
 from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.files.printable import in_markdown
@@ -26,8 +26,6 @@ from keras_bert_rebuild.files.reading import json_object, read_text
 from keras_bert_rebuild.files.yaml_files import parse_yaml
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import SETTINGS
-
-FILE = "README.md"
 
 # What stands for the path or the name of the model in the lines that load it.
 MODEL = "FOLDER-OR-NAME"
@@ -161,12 +159,12 @@ def write_card(
         training: how it was trained; None if that is not known.
         replaced: the folder that this one replaces, whose README.md counts; None for the folder itself.
     """
-    earlier = Path(replaced or folder) / FILE
+    earlier = Path(replaced or folder) / CARD
     if os.path.lexists(earlier) and not is_unchanged_card(earlier):
         return
     base = getattr(getattr(model, "load_report", None), "base", {}) if base is None else base
     card = describe(Path(folder), model, config or model.config, base)
-    write_text(Path(folder) / FILE, card_text(dataclasses.replace(card, training=training or Training())), claimed=True)
+    write_text(Path(folder) / CARD, card_text(dataclasses.replace(card, training=training or Training())), claimed=True)
 
 
 def describe(folder: Path, model: Any, config: Any, base: Mapping[str, Any]) -> Card:
@@ -219,7 +217,7 @@ def base_of(folder: str | os.PathLike[str]) -> dict[str, Any]:
         Metadata of the hub. Of a folder of the hub's cache: its name as `base_model`, its commit as `base_model_revision`, and of
         its card `language` and `license`. Of another folder: these and `datasets`, as its card has them.
     """
-    values = _front_of(Path(folder) / FILE)
+    values = _front_of(Path(folder) / CARD)
     base = {name: values[name] for name in ("language", "license", "datasets") if _are_words(values.get(name), name)}
     origin = origin_of(folder)
     if origin is not None:

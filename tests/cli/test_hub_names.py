@@ -7,9 +7,11 @@ import pytest
 from helpers.loopback_hub import COMMIT, LoopbackHub, asked_by_the_client
 from helpers.small_tasks import small_task
 
-from keras_bert_rebuild import TextClassifier
+from keras_bert_rebuild import TextClassifier, load_task
 from keras_bert_rebuild.cli.main import main
-from keras_bert_rebuild.cli.parsers import missing, parsed
+from keras_bert_rebuild.cli.option_values import described, model, tokenizer
+from keras_bert_rebuild.cli.options import VERBS
+from keras_bert_rebuild.cli.parsers import missing, parsed, parser_of
 from keras_bert_rebuild.files.hub import MODELS
 
 NAME = "someone/classifier"
@@ -31,6 +33,23 @@ def test_a_verb_takes_a_name_and_a_revision(hub, name, tmp_path, capsys):
     assert (tmp_path / "answers.jsonl").read_text().count("\n") == 1
     assert main(["inspect", "--model", name]) == 0
     assert "bert" in capsys.readouterr().out
+
+
+def test_a_model_is_explained_by_its_name_without_its_weights(hub, capsys):
+    assert main(["explain", "--model", NAME, "--format", "json"]) == 0
+    parameters = json.loads(capsys.readouterr().out)["totals"]["params"]
+    assert parameters == load_task("saved").model.count_params()
+    assert not [path for _, path in hub.asked if path.endswith(".safetensors")]
+    assert main(["explain", "--model", NAME, "--other", "bert-base-uncased"]) == 0
+    assert main(["explain", "--model", "someone/nothing"]) == 2
+    assert "the hub has no model of this name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_takes_a_name_takes_one_of_the_hub(verb):
+    for action in parser_of(verb)._actions:
+        if "NAME" in str(action.metavar) and "PATH" in str(action.metavar):
+            assert action.type in (model, tokenizer, described), action.dest
 
 
 def test_a_failure_is_one_sentence_and_exit_code_2(hub, capsys):

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_bert_rebuild import TextClassifier, from_pretrained, load_task, load_tokenizer
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
+from keras_bert_rebuild.interpret.masked_words import load_attributed
 from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 from keras_bert_rebuild.tasks.saved_task import load_embedder
 
@@ -52,12 +53,21 @@ def test_an_encoder_starts_from_a_name(saved, hub):
     task = TextClassifier.from_encoder(NAME, labels=["x", "y", "z"])
     assert task.labels == ("x", "y", "z")
     assert load_embedder(NAME)(["the cat"]).shape == (1, encoder.config.hidden_size)
+    assert load_attributed(NAME).labels == ("a", "b")
 
 
-def test_a_decoder_is_refused_before_its_weights_are_downloaded(hub):
-    (hub.repositories[NAME] / "config.json").write_text(json.dumps({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}))
-    for load in (from_pretrained, load_task):
-        with pytest.raises(ValueError, match="gpt2"):
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"model_type": "gpt2"}, "a model_type among .*; got 'gpt2'"),
+        ({"model_type": "t5"}, "a model_type among .*; got 't5'"),
+        ({"model_type": "bert", "is_decoder": True}, "describes another architecture: is_decoder must be False, got True"),
+    ],
+)
+def test_another_family_and_a_decoder_are_refused_before_their_weights_are_downloaded(hub, values, reason):
+    (hub.repositories[NAME] / "config.json").write_text(json.dumps(values))
+    for load in (from_pretrained, load_task, load_embedder, load_attributed):
+        with pytest.raises(ValueError, match=reason):
             load(NAME)
     assert not [path for _, path in hub.asked if path.endswith(".safetensors")]
 
