@@ -1,7 +1,9 @@
 """Models, tasks and tokenizers by their names on a hub."""
 
 import json
+import runpy
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,3 +78,17 @@ def test_a_name_that_nobody_has_is_one_sentence(hub):
     for load in (from_pretrained, load_task, load_tokenizer):
         with pytest.raises(ValueError, match="there is no file or folder someone/nothing, and the hub has no model of this name"):
             load("someone/nothing")
+
+
+def test_the_script_for_the_real_hub_tries_names_and_fails_if_one_does(hub, monkeypatch, capsys):
+    tool = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "hub_names.py"))["main"]
+    hub.repositories |= dict.fromkeys(("other/copy", "google/electra-small-discriminator"), hub.repositories[NAME])
+    assert tool([NAME, "other/copy"]) == 0
+    first, _, last = capsys.readouterr().out.splitlines()
+    assert first.split() == [NAME, "bert", COMMIT[:12], "0", "MB", "0.0", "M", "(1,", "16)", "ok"]
+    assert last == "2 of 2 as expected"
+    assert tool(["someone/nothing", NAME, "electra-small-discriminator"]) == 1
+    nothing, _, electra, last = capsys.readouterr().out.splitlines()
+    assert "the hub has no model of this name" in nothing
+    assert electra.endswith("the table has the family electra; the table has 14 million parameters")
+    assert last == "1 of 3 as expected"
