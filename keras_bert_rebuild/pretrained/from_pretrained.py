@@ -19,10 +19,10 @@ from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope, set_trainable
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of, without_implied
+from keras_bert_rebuild.pretrained.card_files import base_of
 from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint
 from keras_bert_rebuild.pretrained.keras_file import load_keras_model, load_keras_weights
 from keras_bert_rebuild.pretrained.late_interaction_folder import PROJECTION, is_stanford_colbert
-from keras_bert_rebuild.pretrained.model_card import base_of
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
 
 

@@ -16,8 +16,8 @@ from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import MODEL, TOKENIZER_NAMES
 from keras_bert_rebuild.files.output import check_folder
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of
+from keras_bert_rebuild.pretrained.card_files import write_card
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
-from keras_bert_rebuild.pretrained.model_card import write_card
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files, with_vocabulary
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer

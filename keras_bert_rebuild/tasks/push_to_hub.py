@@ -9,8 +9,8 @@ import keras
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.hub import CARD, NAME, Origin, address, chosen_files, client_errors, exactly
 from keras_bert_rebuild.files.kinds import MODEL, RUN, folder_kind
+from keras_bert_rebuild.pretrained.card_files import is_unchanged_card
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
-from keras_bert_rebuild.pretrained.model_card import is_unchanged_card
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
 from keras_bert_rebuild.pretrained.tokenizer_files import may_follow
@@ -25,7 +25,7 @@ def push_to_hub(
     revision: str | None = None,
     message: str = "Upload a model",
 ) -> Origin:
-    """Upload a model to the Hugging Face hub, in one commit, and return the name and the commit by which it is loaded.
+    """Upload a model to the Hugging Face hub, and return the name and the commit by which it is loaded.
 
     Of a folder, those files go up that `from_pretrained` and `load_task` read, and the card; nothing else that is in it. In the
     repository they replace the files of another model that would be read, but not a README.md that you wrote or changed there.

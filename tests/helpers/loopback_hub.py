@@ -121,9 +121,7 @@ def asked_by_the_client(hub, monkeypatch, cache):
         monkeypatch.setenv("HF_ENDPOINT", address)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(
-            constants, "DOWNLOAD_CHUNK_SIZE", CHUNK
-        )  # what is written at a time, and so what a download resumes after
+        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", CHUNK)  # of which the whole ones are on disk, to resume from
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # its store is not spoken here
         monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(cache / "token"))
         for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):

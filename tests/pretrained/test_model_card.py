@@ -23,7 +23,8 @@ from keras_bert_rebuild import (
     save_pretrained,
 )
 from keras_bert_rebuild.files.limits import limit
-from keras_bert_rebuild.pretrained.model_card import MODEL, Card, Training, base_of, card_text, is_unchanged_card, write_card
+from keras_bert_rebuild.pretrained.card_files import base_of, is_unchanged_card, write_card
+from keras_bert_rebuild.pretrained.model_card import MODEL, Card, Training, card_text
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 BASE = {"language": ["en", "de"], "license": "apache-2.0", "base_model": "someone/base", "base_model_revision": COMMIT}
@@ -193,7 +194,8 @@ def test_a_folder_of_the_hub_s_cache_is_the_base(tmp_path):
         "license: &a [*a]",
         "license: mit\n  nonsense: [",
         "- a list",
-        "license: " + "x" * limit("yaml_bytes"),
+        "license: mit\nmore: " + "x" * limit("settings_bytes"),
+        "license: mit\n# " + "x" * limit("yaml_bytes"),
         "",
     ],
 )

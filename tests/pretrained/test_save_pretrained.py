@@ -164,7 +164,7 @@ def test_one_file_replaces_shards_and_shards_one_file(tmp_path):
     save_pretrained(model, tmp_path / "x", max_shard_bytes=4000)
     assert not (tmp_path / "x" / "model.safetensors").exists()
     save_pretrained(model, tmp_path / "x")
-    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == ["config.json", "model.safetensors"]
+    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == ["README.md", "config.json", "model.safetensors"]
 
 
 @pytest.mark.parametrize("format", ["huggingface", "keras"])
@@ -306,7 +306,7 @@ def test_multiple_choice_has_the_names_of_its_class_in_transformers_whatever_the
 def test_an_existing_folder_keeps_its_other_files(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors", "notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "config.json", "model.safetensors", "notes.txt"]
 
 
 @pytest.mark.parametrize("format", ["huggingface", "google", "keras"])

@@ -15,10 +15,10 @@ from keras_bert_rebuild.files.hub import origin_of
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.pretrained.card_files import write_card
 from keras_bert_rebuild.pretrained.find_checkpoint import located_model
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.model_card import Training as CardTraining
-from keras_bert_rebuild.pretrained.model_card import write_card
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.recipes.finetuning.finetune_callback import (

@@ -26,8 +26,8 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained import save_pretrained
+from keras_bert_rebuild.pretrained.card_files import write_card
 from keras_bert_rebuild.pretrained.model_card import Training as CardTraining
-from keras_bert_rebuild.pretrained.model_card import write_card
 from keras_bert_rebuild.recipes.metrics_table import read_curves
 from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings

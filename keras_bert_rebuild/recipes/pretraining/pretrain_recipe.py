@@ -15,7 +15,7 @@ from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.files.kinds import RECIPE, STORE, folder_kind
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.pretrained.model_card import base_of, write_card
+from keras_bert_rebuild.pretrained.card_files import base_of, write_card
 from keras_bert_rebuild.recipes.pretraining.masked_score import MaskedScore, masked_score
 from keras_bert_rebuild.recipes.pretraining.pretrain import described_training, pretrain
 from keras_bert_rebuild.recipes.pretraining.recipe import UTILISATION, Recipe, RecipePlan, choose_size, plan_of, read_recipe
