@@ -115,9 +115,9 @@ def named_repository(model: str | os.PathLike[str], revision: str | None = None)
     Raises:
         ValueError: there is a revision for a path, or two; or a short name is misspelled.
     """
-    found = NAME.fullmatch(os.fspath(model))
-    name, given = found.groups() if found else (None, None)
-    if Path(model).exists() or name is None or (revision is not None and given is not None):
+    match = NAME.fullmatch(os.fspath(model))
+    name, behind = match.groups() if match else (None, None)
+    if Path(model).exists() or name is None or (revision is not None and behind is not None):
         if revision is not None:
             raise ValueError(f"revision must be None for a path, and where one is behind @; got {revision!r} for {model}.")
         return None
@@ -132,7 +132,7 @@ def named_repository(model: str | os.PathLike[str], revision: str | None = None)
         return None
     if slash and Path(first).is_dir():  # a path that does not exist, in a folder that does
         return None
-    return SHORT_NAMES.get(name, name), given or revision
+    return SHORT_NAMES.get(name, name), behind or revision
 
 
 def _downloaded(repository, revision, weights, check_config):
@@ -148,8 +148,8 @@ def _downloaded(repository, revision, weights, check_config):
     names = [file.rfilename for file in info.siblings]
     small, large = chosen_files(names, weights)
     if weights and not large:
-        others = ", ".join(sorted({Path(name).suffix or name for name in names})) or "no files"
-        raise ValueError(f"{repository} must have weights as .safetensors, .bin, .h5, .keras or a checkpoint; it has {others}.")
+        has = ", ".join(sorted({Path(name).suffix or name for name in names})) or "no files"
+        raise ValueError(f"{repository} must have weights as .safetensors, .bin, .h5, .keras or a checkpoint; it has {has}.")
     checksums = {file.rfilename: file.lfs.sha256 for file in info.siblings if file.lfs is not None}
     download = functools.partial(_resumed, huggingface_hub.snapshot_download, repository, endpoint=address())
     try:
@@ -225,12 +225,12 @@ def _check(path, checksum, repository):
     if checksum is None:
         return
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != checksum:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != checksum:
         path.resolve().unlink()
         path.unlink(missing_ok=True)
         raise ValueError(
-            f"{path.name} of {repository} must have the SHA-256 {checksum[:12]}…; what came has {found[:12]}…, and is removed: "
+            f"{path.name} of {repository} must have the SHA-256 {checksum[:12]}…; what came has {digest[:12]}…, and is removed: "
             "try again."
         )
 
@@ -267,10 +267,10 @@ def is_out_of_reach(error):
 def _in_a_sentence(error, repository, revision):
     from huggingface_hub import constants, errors
 
-    place = f"{address()}/{repository}"
+    page = f"{address()}/{repository}"
     if isinstance(error, errors.GatedRepoError):
         return ValueError(
-            f"{repository} is gated: accept its conditions at {place}, then log in with `hf auth login` or set HF_TOKEN."
+            f"{repository} is gated: accept its conditions at {page}, then log in with `hf auth login` or set HF_TOKEN."
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return ValueError(f"{repository} must have the revision {revision}; the hub knows none of this name.")
