@@ -134,7 +134,7 @@ def score_table(scores: Mapping[str, Mapping[str, float | None]]) -> str:
 
 
 def setting_table(settings: Mapping[str, Any]) -> str:
-    """Settings as a table in Markdown, without those that are None."""
+    """Settings as a table in Markdown, without missing ones."""
     rows = [f"| {name} | {in_markdown(value)} |" for name, value in settings.items() if value is not None]
     return "\n".join(["| setting | |", "|---|---|", *rows])
 

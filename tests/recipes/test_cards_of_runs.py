@@ -17,7 +17,7 @@ from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import pretrain_recipe
 
 # Whole trainings.
-pytestmark = pytest.mark.compiles_long
+pytestmark = pytest.mark.slow(torch=True)
 
 BASE = {"license": "mit", "base_model": "someone/base", "base_model_revision": "0" * 40}
 
