@@ -17,8 +17,6 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert_rebuild.files.durable import FULL_DISK
-
 # A repository, or one of the short names; and what may stand behind it.
 NAME = re.compile(r"([A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?)(?:@([\w./-]+))?")
 
@@ -141,7 +139,7 @@ def _downloaded(repository, revision, weights, check_config):
     try:
         info = huggingface_hub.HfApi(endpoint=address()).model_info(repository, revision=revision, files_metadata=True)
     except client_errors() as error:
-        folder = _cached(repository, revision, weights) if is_out_of_reach(error) else None
+        folder = _cached(repository, revision, weights) if _is_out_of_reach(error) else None
         if folder is None:
             raise _in_a_sentence(error, repository, revision) from None
         return folder
@@ -255,7 +253,7 @@ def client_errors():
     return errors.HfHubHTTPError, errors.HTTPError, OSError, RuntimeError, ValueError
 
 
-def is_out_of_reach(error):
+def _is_out_of_reach(error):
     """Whether an error says that the hub did not answer, not what it answered."""
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -266,6 +264,8 @@ def is_out_of_reach(error):
 
 def _in_a_sentence(error, repository, revision):
     from huggingface_hub import constants, errors
+
+    from keras_bert_rebuild.files.durable import FULL_DISK  # with NumPy, which the command line does without
 
     page = f"{address()}/{repository}"
     if isinstance(error, errors.GatedRepoError):
