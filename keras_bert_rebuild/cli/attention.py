@@ -1,8 +1,6 @@
 """`keras-bert attention`: which tokens of a text attend to which, as one HTML file."""
 
-from pathlib import Path
-
-from keras_bert_rebuild.cli.arguments import named
+from keras_bert_rebuild.cli.arguments import named, run_folder
 from keras_bert_rebuild.cli.options import option_of
 from keras_bert_rebuild.cli.progress import begin
 from keras_bert_rebuild.files.kinds import PAGE
@@ -111,9 +109,10 @@ def _training(args, chosen):
     from keras_bert_rebuild.recipes.pretraining.models_of_run import models_of_run, steps_of_run
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
-    steps = steps_of_run(args.model, args.checkpoints)
-    models = models_of_run(args.model, steps)
-    tokenizer = load_tokenizer(args.tokenizer or Path(args.model) / "model")
+    run = run_folder(args.model)
+    steps = steps_of_run(run, args.checkpoints)
+    models = models_of_run(run, steps)
+    tokenizer = load_tokenizer(args.tokenizer or args.model)
     return show_training(models, tokenizer, args.text, args.pair, max_len=args.max_seq_length, name=named(args.model), **chosen)
 
 

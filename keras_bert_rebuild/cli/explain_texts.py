@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from keras_bert_rebuild.cli.arguments import check_format, model_folder, named
+from keras_bert_rebuild.cli.arguments import check_format, named
 from keras_bert_rebuild.cli.progress import begin, counted
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import ATTRIBUTIONS, PAGE
@@ -71,7 +71,7 @@ def _options(args, method):
 def _task(args):
     from keras_bert_rebuild.interpret.masked_words import load_attributed
 
-    return load_attributed(model_folder(args.model), args.task, args.text)
+    return load_attributed(args.model, args.task, args.text)
 
 
 def _as_text(found, form):
@@ -128,7 +128,7 @@ def explain_text(args):
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     begin("loading", args.model)
-    task = load_task(model_folder(args.model), "sparse_embedding")
+    task = load_task(args.model, "sparse_embedding")
     (vector,) = task([args.text], args.prompt)
     own = set(task.tokenizer.tokenize(args.text))
     words = [

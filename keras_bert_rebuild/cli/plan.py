@@ -97,7 +97,9 @@ def _time_table(plan):
     if compiled.get("flops"):
         table.add_row("as the compiler counts them", _metric(compiled["flops"] * plan.device_count, "FLOP"))
         table.add_row("gradients that it sums", _bytes(compiled["all_reduce"]))
-    table.add_row(f"computed at {plan.utilisation:.0%} of {_metric(plan.device_flops, 'FLOP/s')}", _seconds(plan.compute_seconds))
+    table.add_row(
+        f"computed at an MFU of {plan.utilisation:.0%} of {_metric(plan.device_flops, 'FLOP/s')}", _seconds(plan.compute_seconds)
+    )
     if plan.device_count > 1:
         table.add_row(f"{_bytes(plan.all_reduce_bytes)} of gradients summed over the devices", _seconds(plan.all_reduce_seconds))
     if plan.update_seconds:

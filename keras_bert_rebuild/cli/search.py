@@ -9,7 +9,7 @@ from keras_bert_rebuild.cli.progress import Bar, begin, counted
 from keras_bert_rebuild.files.durable import partial_folder, remove_leftovers, written_file
 from keras_bert_rebuild.files.kinds import GROUPS, RANKING
 from keras_bert_rebuild.files.output import claimed_file
-from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.printable import decimals, printable
 
 MEASURES = ("ndcg@10", "mrr@10", "recall@100", "map")
 # Documents of a query in a run, and on a screen.
@@ -177,7 +177,7 @@ def _show(index, hits):
     for rank, hit in enumerate(hits, 1):
         document = index.document(hit.id)
         text = " ".join((document.title or document.text).split())
-        rows.append((str(rank), f"{hit.score:.4f}", printable(hit.id), printable(text[:SHOWN] + "…" * (len(text) > SHOWN))))
+        rows.append((str(rank), decimals(hit.score), printable(hit.id), printable(text[:SHOWN] + "…" * (len(text) > SHOWN))))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for rank, score, name, text in rows:
         print(f"{rank:>{widths[0]}}  {score:>{widths[1]}}  {name:<{widths[2]}}  {text}".rstrip())
@@ -188,7 +188,7 @@ def _print_scores(judgements, result, depth):
 
     scores = ranking_scores(judgements, result, MEASURES if depth is None else measures_to(depth, MEASURES))
     for name, score in scores.items():
-        print(f"{name:<10}  {score:.4f}")
+        print(f"{name:<10}  {decimals(score)}")
     judged = sum(any(grade > 0 for grade in grades.values()) for grades in judgements.values())
     print(f"{'queries':<10}  {judged:,}")
 
