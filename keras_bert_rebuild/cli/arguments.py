@@ -21,11 +21,11 @@ def given_settings(args, settings):
 
     fields = {field.name for field in dataclasses.fields(settings)}
     by_option = {option_of(name).removeprefix("--"): name for name in fields}
-    given = {}
+    values = {}
     for name, value in (read_yaml(args.settings) if getattr(args, "settings", None) else {}).items():
-        known = name in fields or not isinstance(name, str)
-        given[name if known else by_option.get(name.replace("_", "-"), name)] = value
-    return given | {name: value for name in fields if (value := getattr(args, name, None)) is not None}
+        is_field = name in fields or not isinstance(name, str)
+        values[name if is_field else by_option.get(name.replace("_", "-"), name)] = value
+    return values | {name: value for name in fields if (value := getattr(args, name, None)) is not None}
 
 
 def refuse_together(args, *pairs):

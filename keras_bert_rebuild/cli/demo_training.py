@@ -201,9 +201,9 @@ def masked_words(batches):
 
     words, before = [], []
     for index in range(len(batches)):
-        (*_, chosen), labels = batches[index]
+        (*_, masked), labels = batches[index]
         ids = (labels[0] if isinstance(labels, (list, tuple)) else labels)[..., 0]  # before masking
-        rows, columns = np.nonzero(chosen)
+        rows, columns = np.nonzero(masked)
         words.append(ids[rows, columns])
         before.append(ids[rows, columns - 1])
     return np.concatenate(words), np.concatenate(before)

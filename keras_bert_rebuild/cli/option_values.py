@@ -150,13 +150,13 @@ def missing_file(parser: argparse.ArgumentParser, args: argparse.Namespace) -> s
     """A sentence about the first file that a command line names and that is not there, or None.
 
     Args:
-        parser: of the verb; the names that an option takes instead of a path are the `known` of its action.
+        parser: of the verb; the names that an option takes instead of a path are the `accepts` of its action.
         args: the values.
     """
     for action in parser._actions:
         if action.type not in (existing, checkpoint, model, tokenizer, described, size_or_path):
             continue
-        values, names = getattr(args, action.dest), getattr(action, "known", ())
+        values, names = getattr(args, action.dest), getattr(action, "accepts", ())
         for value in values if isinstance(values, list) else [values]:
             if value is None or os.path.lexists(value) or str(value) in names:
                 continue

@@ -45,8 +45,8 @@ def _declare(parser, verb):
     either = parser.add_mutually_exclusive_group()
     for name, option in options_of(verb).items():
         where = either if name in VERBS[verb].get("either", ()) else parser
-        names, accepted = option.pop("names"), option.pop("known", ())
-        where.add_argument(*names, **option).known = accepted
+        names, accepts = option.pop("names"), option.pop("accepts", ())
+        where.add_argument(*names, **option).accepts = accepts
 
 
 def parser_of(verb: str) -> argparse.ArgumentParser:

@@ -14,11 +14,11 @@ def run(args):
     from keras_bert_rebuild.recipes.planning.plan import BILLION, SETTINGS, plan
 
     args.seq_len = args.max_seq_length
-    given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
+    settings = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
     topology = {name: getattr(args, name) for name in ("tpu", "gpus", "gpu", "cpu")}
-    others = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "measure", "vocab_size")}
-    others |= {"packing": bool(args.packing), "tokens": BILLION if args.tokens is None else args.tokens}
-    planned = plan(args.model, **topology, **others, **given)
+    options = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "measure", "vocab_size")}
+    options |= {"packing": bool(args.packing), "tokens": BILLION if args.tokens is None else args.tokens}
+    planned = plan(args.model, **topology, **options, **settings)
     if args.format == "json":
         print(json.dumps(planned.to_dict(), indent=2))
     else:

@@ -19,12 +19,12 @@ from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.cli.options import VERBS, option_of, settings_fields
 from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
+from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.recipes.pretraining import pretrain as recipe
 from keras_bert_rebuild.recipes.pretraining import training_run
 from keras_bert_rebuild.recipes.pretraining.distill import DistillSettings
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
-from keras_bert_rebuild.files.yaml_files import read_yaml
 
 said_by = functools.partial(said_by_verb, "pretrain")
 
