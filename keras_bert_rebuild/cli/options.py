@@ -5,8 +5,8 @@ options that `--help` shows (`common`; without it all but those in `further`), w
 (`out_of_memory`), perhaps what is printed before Keras is imported (`first`), and its `options`: arguments of `add_argument`, or
 only the help, under the names of the option and its placeholder. An option with neither a placeholder nor choices is a flag. To
 these come those of `shared` sections, one for every field of `settings` but for those in `without`, and --overwrite, if `overwrite`
-says of what. Options in `either` exclude each other. `choices`, and `accepts` for the names that a path may be, may be the name of a
-list in `words`, which a help may have in braces.
+says of what. Options in `either` exclude each other. `choices`, and `accepts` (names in place of a path), may be the name of a list
+in `words`, which a help may have in braces.
 
 The help of an option that is a field of settings is the docstring of the field, read from the source of the dataclass, whose import
 would be that of Keras.

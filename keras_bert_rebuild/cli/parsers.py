@@ -10,6 +10,7 @@ import re
 import sys
 from typing import Any
 
+from keras_bert_rebuild.cli.help_text import Help, help_of, overview
 from keras_bert_rebuild.cli.option_values import missing_file
 from keras_bert_rebuild.cli.options import TABLE, VERBS, options_of
 from keras_bert_rebuild.version import __version__
@@ -167,59 +168,8 @@ class Parser(argparse.ArgumentParser):
         return re.sub(r"^argument ([^:]+): ", lambda option: f"{option[1].partition('/')[0]}: ", message)
 
     def format_help(self, everything=False):
-        """The help: of the command its verbs, of a verb a command that runs and its options.
-
-        Args:
-            everything: all options, in groups, instead of those that most need.
-        """
-        if self.declared is None:
-            return overview()
-        first, *further = self.declared["examples"]
-        formatter = self._get_formatter()
-        lines = [sentence_of(self.declared), f"  keras-bert {first}", "", f"usage: {self.usage}".replace("%%", "%"), ""]
-        options = []
-        for group in self._action_groups:
-            actions = group._group_actions
-            if everything or group is self._positionals:
-                formatter.start_section(group.title)
-                formatter.add_arguments(actions)
-                formatter.end_section()
-            else:
-                options += filter(self._is_common, actions)
-        if not everything:
-            formatter.start_section("options")
-            formatter.add_arguments(options)
-            formatter.end_section()
-        lines.append(formatter.format_help())
-        if everything and further:
-            lines += ["more examples:", *(f"  keras-bert {line}" for line in further), ""]
-        if not everything:
-            count = sum(action.option_strings != [] for action in self._actions)
-            lines += [f"{self.prog} --help-all shows all {count} options{' and more examples' if further else ''}.", ""]
-        return "\n".join(lines)
-
-    def _is_common(self, action):
-        """Whether a short help shows an option: one that the verb requires or lists; if it lists none, all but some."""
-        names = {name.removeprefix("--") for name in action.option_strings}
-        if "common" in self.declared:
-            return action.required or not names.isdisjoint(self.declared["common"].split())
-        return names.isdisjoint(TABLE["further"].split())
-
-
-def sentence_of(declared: dict[str, Any]) -> str:
-    """What a verb does, as a sentence."""
-    return f"{declared['help'][0].upper()}{declared['help'][1:]}."
-
-
-def overview() -> str:
-    """The help of the command: all verbs in groups, each with a command that runs."""
-    lines = ["BERT for Keras 3: fine-tune, search, pretrain, and look inside.", "", "usage: keras-bert VERB ... [options]"]
-    for title, names in TABLE["overview"].items():
-        verbs = names.split()
-        lines += ["", title, f"  keras-bert {VERBS[verbs[0]]['examples'][0]}"]
-        lines += [f"    {verb:<12}  {VERBS[verb]['help']}" for verb in verbs]
-    more = ["", "keras-bert VERB --help explains a verb, and keras-bert --version prints the version.", ""]
-    return "\n".join([*lines, *more])
+        """The help: of the command its verbs, of a verb a command that runs and its options, common ones or all."""
+        return overview() if self.declared is None else help_of(self, everything)
 
 
 def nearest(word, words):
@@ -248,13 +198,6 @@ class HelpAll(argparse.Action):
     def __call__(self, parser, namespace, values, option_string=None):
         print(parser.format_help(everything=True), end="")
         parser.exit()
-
-
-class Help(argparse.HelpFormatter):
-    """Help with room for the names of options."""
-
-    def __init__(self, prog, **options):
-        super().__init__(prog, max_help_position=30, **options)
 
 
 class OneOf:

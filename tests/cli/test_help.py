@@ -6,10 +6,11 @@ import shlex
 
 import pytest
 
+from keras_bert_rebuild.cli.help_text import overview
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.cli.option_values import checkpoint, existing, model, path, size_or_path, tokenizer
 from keras_bert_rebuild.cli.options import TABLE, VERBS, options_of
-from keras_bert_rebuild.cli.parsers import MEANT, missing, overview, parsed, parser_of
+from keras_bert_rebuild.cli.parsers import MEANT, missing, parsed, parser_of
 from keras_bert_rebuild.files.hub import MEANT_NAMES, SHORT_NAMES
 
 WIDTH = 100

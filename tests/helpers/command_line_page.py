@@ -10,13 +10,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 INTRODUCTION = """\
 # Command line
 
-`keras-bert VERB --help` prints the common options of this page, `--help-all` all of them, and `keras-bert --version` the version. A
-verb ends with exit code 0, with 2 and a sentence for an error that the user can fix, with 130 when it was interrupted; a training that was stopped by a signal ends
-with 128 and its number, and the same command resumes it. `KERAS_BACKEND=jax` in front of a command chooses the backend, and
-`--verbose` after any verb shows the log of the backend and its libraries. Options are accepted with hyphens or underscores
-(`--batch_size`), and so are values (`multi_label`); [other names](../compatibility.md#options-of-the-command-line) are answered with
-ours. Where a verb takes a model, it takes the folder of a run, too.
-[Outputs](../security.md#outputs) describes when an existing output is replaced.
+`keras-bert VERB --help` prints the common options of this page, `--help-all` all of them, and `keras-bert --version` the
+version. A verb ends with exit code 0, with 2 and a sentence for an error that the user can fix, with 130 when it was
+interrupted; a training that was stopped by a signal ends with 128 and its number, and the same command resumes it.
+`KERAS_BACKEND=jax` in front of a command chooses the backend, and `--verbose` after any verb shows the log of the backend and
+its libraries. Options are accepted with hyphens or underscores (`--batch_size`), and so are values (`multi_label`); for [other
+names](../compatibility.md#options-of-the-command-line) the answer is ours. Where a verb takes a model, it takes the folder of a
+run, too. [Outputs](../security.md#outputs) describes when an existing output is replaced.
 """
 
 
