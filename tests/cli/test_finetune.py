@@ -40,7 +40,7 @@ def called(monkeypatch, tmp_path):
 
 
 def test_every_setting_has_an_option_with_its_help(capsys):
-    said = " ".join(said_by(capsys, "--help").out.split())
+    said = " ".join(said_by(capsys, "--help-all").out.split())
     assert settings_fields(VERBS["finetune"]["settings"]).keys() == {field.name for field in dataclasses.fields(FinetuneSettings)}
     for field in dataclasses.fields(FinetuneSettings):
         assert re.search(f"{option_of(field.name)}[ ,]", said)

@@ -183,7 +183,7 @@ def test_three_remedies_are_named_and_the_options_among_them_exist(verb, capsys)
     remedies = VERBS[verb].get("out_of_memory", (" ",) * 3)
     assert len(remedies) == 3
     with pytest.raises(SystemExit):
-        cli.main([verb, "--help"])
+        cli.main([verb, "--help-all"])
     options = capsys.readouterr().out
     own = " ".join(part for part in remedies if "fine-tuned" not in part)
     assert all(option in options for option in re.findall(r"--[a-z-]+", own))

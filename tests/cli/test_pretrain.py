@@ -46,7 +46,7 @@ def called(monkeypatch, tmp_path):
 
 def test_every_setting_except_the_phases_has_an_option_with_help(capsys):
     assert settings_fields(VERBS["pretrain"]["settings"]).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
-    said = said_by(capsys, "--help").out
+    said = said_by(capsys, "--help-all").out
     for field in dataclasses.fields(PretrainSettings):
         assert (f"{option_of(field.name)}" in said) == (field.name != "phases")
 
@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence_and_nothing_is_made(capsys, 
 
 
 def test_every_setting_has_an_option_or_a_reason_for_none(capsys):
-    said = run_verb("distill", capsys, "--help").out
+    said = run_verb("distill", capsys, "--help-all").out
     for field in dataclasses.fields(DistillSettings):
         shown = re.search(f"{option_of(field.name)}[ ,\n]", said) is not None
         assert shown == (field.name not in VERBS["distill"]["without"]), field.name
