@@ -77,7 +77,7 @@ def test_the_source_of_the_time_and_the_padding_are_printed(capsys):
     assert main([*arguments, "--packing", "--mfu", "0.3"]) == 0
     printed = capsys.readouterr().out
     assert "padding of" not in printed
-    assert "computed at 30% of" in printed
+    assert "computed at an MFU of 30% of" in printed
 
 
 def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatch):
