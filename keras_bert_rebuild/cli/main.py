@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from keras_bert_rebuild.cli.arguments import model_folder
-from keras_bert_rebuild.cli.option_values import model, size_or_path, tokenizer
+from keras_bert_rebuild.cli.option_values import described, model, size_or_path, tokenizer
 from keras_bert_rebuild.cli.options import NAMES, VERBS
 from keras_bert_rebuild.cli.parsers import parsed, parser_of
 from keras_bert_rebuild.files.hub import located
@@ -96,7 +96,7 @@ def locate_models(args):
     """Put the folders of models in place of runs and of names on the hub, whose files are downloaded if they are not there yet."""
     for action in parser_of(args.verb)._actions:
         value = getattr(args, action.dest, None)
-        if value is None or action.type not in (model, tokenizer, size_or_path):
+        if value is None or action.type not in (model, tokenizer, described, size_or_path):
             continue
         if action.type is model:
             from keras_bert_rebuild.pretrained.find_checkpoint import located_model

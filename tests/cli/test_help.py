@@ -128,7 +128,7 @@ def test_what_people_type_is_answered_with_what_they_mean(line, sentence, capsys
         ("fill minilm text", "all-MiniLM-L6-v2"),
         ("plan --model bert-large", "'large'"),
         ("pretrain . --model bert-base-uncased", "'base'"),
-        ("explain --model bert-large", "'bert-large-uncased'"),
+        ("explain --model bert-large", "bert-large-uncased"),
     ],
 )
 def test_a_name_that_people_use_for_a_model_is_answered_with_its_name(line, meant, tmp_path, monkeypatch):
