@@ -55,12 +55,12 @@ def test_a_file_and_options_give_the_same_settings_and_options_win(called, capsy
     (tmp_path / "s.yaml").write_text(
         "model: tiny\nsteps: 30\nlearning_rate: 1e-3\nlengths: [64, 96]\njit_compile: false\nema: 0.9\n"
     )
-    said = said_by(capsys, "store", "--output", "run", "--settings", "s.yaml", "--steps", 40, "--no-tensorboard")
-    options = "--model tiny --steps 40 --learning-rate 1e-3 --lengths 64 96 --jit-compile no --ema 0.9 --no-tensorboard"
+    said = said_by(capsys, "store", "--output", "run", "--settings", "s.yaml", "--steps", 40)
+    options = "--model tiny --steps 40 --learning-rate 1e-3 --lengths 64 96 --jit-compile no --ema 0.9"
     said_by(capsys, "store", "--output", "run", *options.split())
     assert called[0] == called[1]
     assert called[0][2] == PretrainSettings(
-        model="tiny", steps=40, learning_rate=1e-3, lengths=(64, 96), jit_compile=False, ema=0.9, tensorboard=False
+        model="tiny", steps=40, learning_rate=1e-3, lengths=(64, 96), jit_compile=False, ema=0.9
     )
     assert "run/model" in said.out
     assert "run/metrics.csv" in said.out

@@ -11,18 +11,11 @@ from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.reading import check_depth
 
 
-def read_squad(path, labelled=True):
-    """The questions of a SQuAD 1.1 or 2.0 file.
-
-    Args:
-        path: the file.
-        labelled: whether every question must have answers or be marked as impossible.
-
-    Returns:
-        A list of `Question`; the answers of an impossible question (2.0) are the empty tuple.
+def labelled_json(path):
+    """The content of a .json file of examples.
 
     Raises:
-        ValueError: a part is missing, an answer does not match the context at its offset, or two questions have the same id.
+        ValueError: it is not JSON, or exceeds the limits of `files.limits`.
     """
     try:
         text = read_text(path)
@@ -35,9 +28,26 @@ def read_squad(path, labelled=True):
             f"expected JSON; {location(path, error.lineno)} is not, at character {error.colno}: {error.msg}."
         ) from None
     except RecursionError:
-        raise ValueError(f"expected JSON as in SQuAD; {path} is nested too deeply.") from None
+        raise ValueError(f"expected JSON; {path} is nested too deeply.") from None
     except ValueError as error:  # an integer with thousands of digits
-        raise ValueError(f"expected JSON as in SQuAD; {path} is not: {error}") from None
+        raise ValueError(f"expected JSON; {path} is not: {error}") from None
+    return content
+
+
+def read_squad(content, path, labelled=True):
+    """The questions of a SQuAD 1.1 or 2.0 file.
+
+    Args:
+        content: the content of the file, from `labelled_json`.
+        path: the file, for errors.
+        labelled: whether every question must have answers or be marked as impossible.
+
+    Returns:
+        A list of `Question`; the answers of an impossible question (2.0) are the empty tuple.
+
+    Raises:
+        ValueError: a part is missing, an answer does not match the context at its offset, or two questions have the same id.
+    """
     found = []
     for i, article in enumerate(_list(content, "data", path)):
         for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, data[{i}]")):

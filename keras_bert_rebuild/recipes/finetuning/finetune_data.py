@@ -1,13 +1,22 @@
 """The examples of a fine-tuning, read and checked before anything is trained or written, and the lengths of their rows."""
 
+import os
 from dataclasses import fields
-from pathlib import Path
+from typing import NamedTuple
 
-from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.data.labelled.dev_split import take_dev
+from keras_bert_rebuild.data.labelled.find_columns import listed
+from keras_bert_rebuild.data.labelled.read_labelled import read_labelled
+from keras_bert_rebuild.data.labelled.tables_of_columns import splits_of
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 from keras_bert_rebuild.tasks.text_rows import buckets_for, place_of
+
+# The parts of the data, and what the splits of datasets are called.
+PARTS = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}
+# Labels that are listed.
+MAX_LABELS = 8
 
 # Maximum number of lengths on JAX: with the last batch of an epoch, where it stays smaller, a training has at most five shapes.
 LENGTHS = 4
@@ -35,52 +44,110 @@ def check_options(spec, settings):
             raise ValueError(f"{field.name} must be for {tasks}; the task is {spec.name}.")
 
 
-def examples_of(given, spec, settings, labelled=True):
-    """A list of examples from a file, or the given list.
+class Data(NamedTuple):
+    """What a fine-tuning learns from and is measured on."""
+
+    examples: dict
+    """Lists of examples by name: train, dev and perhaps test."""
+
+    sources: dict
+    """Where each of them comes from, in words."""
+
+    line: str
+    """What was understood of it, in one line."""
+
+
+def read_data(train, dev, test, spec, settings):
+    """Read the examples of a fine-tuning.
 
     Args:
-        given: the path of a file, or examples.
+        train: as for `read_examples`, or a dictionary of splits with one named train, such as a `datasets.DatasetDict`.
+        dev: the same; None for a split of such a name, or else a tenth of the training examples.
+        test: the same; None for a split of such a name with labels, or none.
         spec: a `FinetuneTask`.
-        settings: `FinetuneSettings`, for columns, header and format.
-        labelled: as for `read_examples`.
+        settings: `FinetuneSettings`, for columns, header, format and seed.
+
+    Returns:
+        A `Data`.
 
     Raises:
-        ValueError: there is no example, or `read_examples` cannot read the file.
+        ValueError: examples cannot be read, or there is no split named train.
     """
-    if not isinstance(given, (str, Path)):
-        examples = list(given)
-        if not examples:
-            raise ValueError("expected at least one example; got an empty list.")
-        return examples
-    chosen = {name: getattr(settings, name) for name in ("columns", "header", "format")}
-    return read_examples(given, spec.examples, labelled=labelled, **chosen)
+    given = _with_splits(train, dev, test)
+    reading = {name: getattr(settings, name) for name in ("columns", "header", "format")}
+    read, note = {}, ""
+    for name, source in given.items():
+        optional = source is not test and name == "test"  # the labels of many public test sets are secret
+        part = read_labelled(source, spec.examples, labelled=not optional, name=name, **reading)
+        if not optional or all(example.right() is not None for example in part.examples):
+            read[name] = part
+    examples = {name: part.examples for name, part in read.items()}
+    sources = {name: name_of(given[name], rows) for name, rows in examples.items()}
+    if "dev" not in examples:
+        train, dev = take_dev(examples["train"], settings.seed)
+        examples, sources["dev"] = {**examples, "train": train, "dev": dev}, "a tenth of train"
+        note = " (a tenth of train, stratified by label, no text in both)"
+    sizes = (f"{name} {len(examples[name]):,}{note if name == 'dev' else ''}" for name in PARTS if name in examples)
+    words = [", ".join(sizes), *_columns_in_words(read["train"].columns), *_labels_in_words(spec, examples["train"])]
+    return Data(examples, sources, "; ".join(words))
 
 
-def name_of(given):
+def _with_splits(train, dev, test):
+    """What examples come from by name, without None; those that are missing from the splits of train, if it has any."""
+    given, splits = {"train": train, "dev": dev, "test": test}, splits_of(train)
+    if splits is not None:
+        if "train" not in splits:
+            raise ValueError(f"expected a split named train; train has {', '.join(map(str, splits))}.")
+        given["train"] = None
+        for name, usual in PARTS.items():
+            if given[name] is None:
+                given[name] = next((splits[split] for split in usual if split in splits), None)
+    return {name: source for name, source in given.items() if source is not None}
+
+
+def _columns_in_words(columns):
+    """The column that each part of the examples is in."""
+    if columns:
+        yield ", ".join(f"{part} = {', '.join(map(str, listed(names)))}" for part, names in columns.items())
+
+
+def _labels_in_words(spec, examples):
+    """The labels of examples, if they have any."""
+    labels = sorted(map(str, spec.label_counts(examples) or ()))
+    if labels:
+        more = f" and {len(labels) - MAX_LABELS:,} more" if len(labels) > MAX_LABELS else ""
+        yield f"{len(labels):,} labels: {', '.join(labels[:MAX_LABELS])}{more}"
+
+
+def name_of(source, examples):
     """The name of examples in reports and errors."""
-    return str(given) if isinstance(given, (str, Path)) else f"{len(given)} examples"
+    return str(source) if isinstance(source, (str, os.PathLike)) else f"{len(examples)} examples"
 
 
-def understood(task):
-    """What a run says before it trains: `head`, what became of a trained head, and `scores`, which of them are which cosines."""
-    found = {"head": task.head_origin} if task.head_origin else {}
+# What a run says before it trains.
+UNDERSTOOD = ("data", "head", "scores")
+
+
+def understood(task, data_line):
+    """What a run says before it trains: `data`, what became of a trained `head`, and which `scores` are which cosines."""
+    found = {"data": data_line} | ({"head": task.head_origin} if task.head_origin else {})
     if getattr(task, "objective", None) == "cosine":
         low, high = task.score_range
         found["scores"] = f"{low:g} to {high:g} are the cosines 0 to 1"
     return found
 
 
-def check_examples(examples, spec, train):
+def check_examples(examples, spec, source):
     """Refuse examples that cannot be trained on or whose labels cannot be saved.
 
     Args:
         examples: lists by split: "train" and others.
         spec: a `FinetuneTask`.
-        train: the path of the training examples, or the examples.
+        source: where the training examples come from.
     """
     for rows in examples.values():
         check_names(rows)
-    check_differ(examples["train"], spec, train)
+    check_differ(examples["train"], spec, source)
 
 
 def check_names(examples):
@@ -95,7 +162,7 @@ def check_names(examples):
                 raise ValueError(f"a label must be text that UTF-8 can encode; {place_of(example, number)} has {label!a}.")
 
 
-def check_differ(examples, spec, given):
+def check_differ(examples, spec, source):
     """Refuse examples that all have the same label.
 
     Raises:
@@ -103,7 +170,7 @@ def check_differ(examples, spec, given):
     """
     counts = spec.label_counts(examples)
     if counts is not None and len(counts) < 2:
-        found = f"all {len(examples)} of {name_of(given)} have {next(iter(counts), None)!r}"
+        found = f"all {len(examples)} of {source} have {next(iter(counts), None)!r}"
         raise ValueError(f"expected examples of at least two labels; {found}.")
 
 

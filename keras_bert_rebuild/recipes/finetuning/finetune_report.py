@@ -54,7 +54,7 @@ def report_text(found, settings, picture):
         f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
         *(
             line
-            for name in ("head", "scores")
+            for name in ("data", "head", "scores")
             if name in found
             for line in ("", f"{name.capitalize()}: {in_markdown(found[name])}.")
         ),
