@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -164,13 +165,20 @@ def _check_kind(path, kind, of_format):
         raise ValueError(f"expected a file for {kind.name}; {path} has the format of {of_format}.")
 
 
+def _read_csv(path):
+    """The rows of a .csv file, which has `;` between its cells where spreadsheets take the comma for decimals."""
+    first = next((line for line in read_lines(path) if line.strip()), "")
+    unquoted = re.sub('"[^"]*"', "", first)
+    if ";" in unquoted and "," not in unquoted:
+        rows = read_cells(path, ";")
+        if len({len(cells) for _, cells in rows}) == 1:
+            return rows
+    return read_cells(path, ",")
+
+
 def _read_cells(path, format, kind, columns, header):
-    """The table in a .tsv or .csv file; a .csv file may have `;` between its cells, as spreadsheets write it in many countries."""
-    rows = read_cells(path, "\t" if format == "tsv" else ",")
-    if format == "csv" and rows and len(rows[0][1]) == 1:
-        semicolons = read_cells(path, ";")
-        if len(semicolons[0][1]) > 1 and len({len(cells) for _, cells in semicolons}) == 1:
-            rows = semicolons
+    """The table in a .tsv or .csv file."""
+    rows = read_cells(path, "\t") if format == "tsv" else _read_csv(path)
     if not rows:
         raise ValueError(f"expected at least one example; {path} has none.")
     first_line, first = rows[0]
