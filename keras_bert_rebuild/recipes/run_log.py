@@ -12,13 +12,12 @@ class RunLog:
 
     Args:
         log_to: a name in `LOGS`; None to do nothing.
-        folder: the folder of the run, which TensorBoard and Weights & Biases write into.
-        name: the name of the run.
+        folder: the folder of the run, whose name is that of the run; TensorBoard and Weights & Biases write into it.
         settings: its resolved settings, plain values by name.
     """
 
-    def __init__(self, log_to, folder, name, settings):
-        self._arguments = folder, name, settings
+    def __init__(self, log_to, folder, settings):
+        self._arguments = Path(folder), settings
         self._make = LOGS.get(log_to)
         self._log = None
 
@@ -49,13 +48,13 @@ class RunLog:
 class TensorBoardLog:
     """Writes events into `tensorboard/` of the folder, for `tensorboard --logdir`."""
 
-    def __init__(self, folder, name, settings):
+    def __init__(self, folder, settings):
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(Path(folder) / "tensorboard"))
+        self._writer = EventFileWriter(str(folder / "tensorboard"))
 
     def write(self, step, values):
         """Write numbers by name at a step."""
@@ -71,12 +70,12 @@ class TensorBoardLog:
 class MlflowLog:
     """Logs to MLflow: into the active run, or into one of its own, where MLFLOW_TRACKING_URI says."""
 
-    def __init__(self, folder, name, settings):
+    def __init__(self, folder, settings):
         import mlflow
 
         self._mlflow, self._ends = mlflow, mlflow.active_run() is None
         if self._ends:
-            mlflow.start_run(run_name=name)
+            mlflow.start_run(run_name=folder.name)
         mlflow.log_params(settings)
 
     def write(self, step, values):
@@ -92,10 +91,10 @@ class MlflowLog:
 class WandbLog:
     """Logs to Weights & Biases, as its environment variables say."""
 
-    def __init__(self, folder, name, settings):
+    def __init__(self, folder, settings):
         import wandb
 
-        self._run = wandb.init(name=name, dir=str(folder), config=settings)
+        self._run = wandb.init(name=folder.name, dir=str(folder), config=settings)
 
     def write(self, step, values):
         """Log numbers by name at a step."""

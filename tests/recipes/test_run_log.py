@@ -12,7 +12,7 @@ NUMBERS = [({"loss": 2.5}, 3), ({"loss": 1.5}, 6)]
 
 
 def log_rows(log_to, folder):
-    with RunLog(log_to, folder, "run", {"epochs": 3}) as log:
+    with RunLog(log_to, folder, {"epochs": 3}) as log:
         for row in ROWS:
             log.write(row)
 
@@ -36,7 +36,7 @@ def test_mlflow_gets_the_numbers_in_the_active_run_or_in_one_of_its_own(monkeypa
     monkeypatch.setitem(sys.modules, "mlflow", module)
     log_rows("mlflow", tmp_path)
     within = [{"epochs": 3}, *NUMBERS]
-    assert calls == (within if active else [("start", "run"), *within, "end"])
+    assert calls == (within if active else [("start", tmp_path.name), *within, "end"])
 
 
 def test_weights_and_biases_gets_the_numbers(monkeypatch, tmp_path):
@@ -45,7 +45,7 @@ def test_weights_and_biases_gets_the_numbers(monkeypatch, tmp_path):
     module.init = lambda **arguments: calls.append(arguments) or run
     monkeypatch.setitem(sys.modules, "wandb", module)
     log_rows("wandb", tmp_path)
-    assert calls == [{"name": "run", "dir": str(tmp_path), "config": {"epochs": 3}}, *NUMBERS, "end"]
+    assert calls == [{"name": tmp_path.name, "dir": str(tmp_path), "config": {"epochs": 3}}, *NUMBERS, "end"]
 
 
 def test_without_a_log_nothing_is_written(tmp_path):

@@ -14,7 +14,6 @@ from keras_bert_rebuild.files.folders import written_again
 from keras_bert_rebuild.files.hub import origin_of
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.pretrained.card_files import write_card
 from keras_bert_rebuild.pretrained.find_checkpoint import located_model
@@ -22,6 +21,7 @@ from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.model_card import Training as CardTraining
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
+from keras_bert_rebuild.recipes.finetuning.data_parts import read_data
 from keras_bert_rebuild.recipes.finetuning.finetune_callback import (
     COLUMNS,
     FinetuneCallback,
@@ -31,12 +31,11 @@ from keras_bert_rebuild.recipes.finetuning.finetune_callback import (
     evaluate_task,
 )
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (
-    UNDERSTOOD,
     check_examples,
     check_options,
     count_in_training,
     loss_weights,
-    read_data,
+    print_understood,
     shared_lengths,
     understood,
 )
@@ -129,14 +128,7 @@ def finetune(
         raise ValueError("expected output=, the folder of the run; got None.")
     paths = [given for given in (model, train, dev, test) if isinstance(given, (str, Path))]
     with claimed_run(output, RUN, paths):
-        return _finetune(spec, model, (train, dev, test), Path(output), settings, report or _print_understood, callbacks)
-
-
-def _print_understood(row):
-    """Print what a run says before it trains."""
-    for name in UNDERSTOOD:
-        if name in row:
-            print(f"{name:<8} {printable(row[name])}")
+        return _finetune(spec, model, (train, dev, test), Path(output), settings, report or print_understood, callbacks)
 
 
 def _finetune(spec, model, parts, output, settings, report, callbacks):
@@ -174,7 +166,7 @@ def _finetune(spec, model, parts, output, settings, report, callbacks):
         ahead = lambda logs: compile_predictions_ahead(made, encoded["dev"], settings.batch_size)  # noqa: E731
         compiles = keras.callbacks.LambdaCallback(on_train_begin=ahead)  # when the training step is already being compiled
         training = Training(made, spec, settings, examples, batches, schedule, data.line)
-        with RunLog(settings.log_to, folder, output.name, described) as log:
+        with RunLog(settings.log_to, folder, described) as log:
             trained = _train(training, folder, report, log, [compiles, *callbacks])
         done = _evaluate(trained, folder, described, started)
         trained.checkpoints.remove()

@@ -1,22 +1,12 @@
 """The examples of a fine-tuning, read and checked before anything is trained or written, and the lengths of their rows."""
 
-import os
 from dataclasses import fields
-from typing import NamedTuple
 
-from keras_bert_rebuild.data.labelled.dev_split import take_dev
-from keras_bert_rebuild.data.labelled.find_columns import listed
-from keras_bert_rebuild.data.labelled.read_labelled import read_labelled
-from keras_bert_rebuild.data.labelled.tables_of_columns import splits_of
+from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 from keras_bert_rebuild.tasks.text_rows import buckets_for, place_of
-
-# The parts of the data, and what the splits of datasets are called.
-PARTS = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}
-# Labels that are listed.
-MAX_LABELS = 8
 
 # Maximum number of lengths on JAX: with the last batch of an epoch, where it stays smaller, a training has at most five shapes.
 LENGTHS = 4
@@ -44,86 +34,6 @@ def check_options(spec, settings):
             raise ValueError(f"{field.name} must be for {tasks}; the task is {spec.name}.")
 
 
-class Data(NamedTuple):
-    """What a fine-tuning learns from and is measured on."""
-
-    examples: dict
-    """Lists of examples by name: train, dev and perhaps test."""
-
-    sources: dict
-    """Where each of them comes from, in words."""
-
-    line: str
-    """What was understood of it, in one line."""
-
-
-def read_data(train, dev, test, spec, settings):
-    """Read the examples of a fine-tuning.
-
-    Args:
-        train: as for `read_examples`, or a dictionary of splits with one named train, such as a `datasets.DatasetDict`.
-        dev: the same; None for a split of such a name, or else a tenth of the training examples.
-        test: the same; None for a split of such a name with labels, or none.
-        spec: a `FinetuneTask`.
-        settings: `FinetuneSettings`, for columns, header, format and seed.
-
-    Returns:
-        A `Data`.
-
-    Raises:
-        ValueError: examples cannot be read, or there is no split named train.
-    """
-    given = _with_splits(train, dev, test)
-    reading = {name: getattr(settings, name) for name in ("columns", "header", "format")}
-    read, note = {}, ""
-    for name, source in given.items():
-        optional = source is not test and name == "test"  # the labels of many public test sets are secret
-        part = read_labelled(source, spec.examples, labelled=not optional, name=name, **reading)
-        if not optional or all(example.right() is not None for example in part.examples):
-            read[name] = part
-    examples = {name: part.examples for name, part in read.items()}
-    sources = {name: name_of(given[name], rows) for name, rows in examples.items()}
-    if "dev" not in examples:
-        train, dev = take_dev(examples["train"], settings.seed)
-        examples, sources["dev"] = {**examples, "train": train, "dev": dev}, "a tenth of train"
-        note = " (a tenth of train, stratified by label, no text in both)"
-    sizes = (f"{name} {len(examples[name]):,}{note if name == 'dev' else ''}" for name in PARTS if name in examples)
-    words = [", ".join(sizes), *_columns_in_words(read["train"].columns), *_labels_in_words(spec, examples["train"])]
-    return Data(examples, sources, "; ".join(words))
-
-
-def _with_splits(train, dev, test):
-    """What examples come from by name, without None; those that are missing from the splits of train, if it has any."""
-    given, splits = {"train": train, "dev": dev, "test": test}, splits_of(train)
-    if splits is not None:
-        if "train" not in splits:
-            raise ValueError(f"expected a split named train; train has {', '.join(map(str, splits))}.")
-        given["train"] = None
-        for name, usual in PARTS.items():
-            if given[name] is None:
-                given[name] = next((splits[split] for split in usual if split in splits), None)
-    return {name: source for name, source in given.items() if source is not None}
-
-
-def _columns_in_words(columns):
-    """The column that each part of the examples is in."""
-    if columns:
-        yield ", ".join(f"{part} = {', '.join(map(str, listed(names)))}" for part, names in columns.items())
-
-
-def _labels_in_words(spec, examples):
-    """The labels of examples, if they have any."""
-    labels = sorted(map(str, spec.label_counts(examples) or ()))
-    if labels:
-        more = f" and {len(labels) - MAX_LABELS:,} more" if len(labels) > MAX_LABELS else ""
-        yield f"{len(labels):,} labels: {', '.join(labels[:MAX_LABELS])}{more}"
-
-
-def name_of(source, examples):
-    """The name of examples in reports and errors."""
-    return str(source) if isinstance(source, (str, os.PathLike)) else f"{len(examples)} examples"
-
-
 # What a run says before it trains.
 UNDERSTOOD = ("data", "head", "scores")
 
@@ -135,6 +45,13 @@ def understood(task, data_line):
         low, high = task.score_range
         found["scores"] = f"{low:g} to {high:g} are the cosines 0 to 1"
     return found
+
+
+def print_understood(row):
+    """Print what a row of a run's report says of what was understood."""
+    for name in UNDERSTOOD:
+        if name in row:
+            print(f"{name:<8} {printable(row[name])}")
 
 
 def check_examples(examples, spec, source):

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import itertools
 import time
-from pathlib import Path
 
 import keras
 
@@ -123,11 +122,10 @@ class TrainingRun:
             of_probes = () if self.probes is None else self.probes.columns
             names = columns(self.settings.learned, of_probes)
             table = MetricsTable(self.folder / "metrics.csv", names, written)
-        log_to = self.settings.log_to if self.where.writes else None
         try:
             with (
                 StopOnSignal() if self.where.hosts == 1 else StopTogether() as signals,
-                RunLog(log_to, self.folder, Path(self.folder).name, self.settings.resolved()) as log,
+                RunLog(self.settings.log_to if self.where.writes else None, self.folder, self.settings.resolved()) as log,
             ):
                 for span in itertools.chain([first], plan):
                     self._check_writer()
@@ -145,7 +143,7 @@ class TrainingRun:
                             table.write(row)
                         log.write(row)
                         self.report(row if self.budget is None else {**row, "steps": self.budget.expected_steps})
-                    # Read once: a later signal stops the next span. A callback of the user may have stopped this one.
+                    # Read once: a later signal stops the next span. A callback may have stopped this one before its end.
                     stops = signals.received is not None or step < span.stop
                     if stops or span.saves:
                         self._save(step, row)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.labelled.dev_split import take_dev
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, Question, ScoredPair, TaggedWords, TextGroup
+from keras_bert_rebuild.recipes.finetuning.data_parts import take_dev
 
 LABELS = st.sampled_from("abc")
 

@@ -291,9 +291,7 @@ def test_rows_without_dev_are_trained_on_in_one_line_with_callbacks_and_answered
             self.model.stop_training = True
 
     done = finetune("classification", encoder, rows, output=tmp_path / "run", callbacks=[Stop()], epochs=3, **QUICK)
-    note = (
-        "train 11, dev 1 (a tenth of train, stratified by label, no text in both); text = text, label = label; 2 labels: cat, dog"
-    )
+    note = "train 11, dev 1 (a tenth of train, stratified, equal texts together); text = text, label = label; 2 labels: cat, dog"
     assert capsys.readouterr().out == f"data     {note}\n"
     assert done.report["data"] == note
     assert done.report["steps"] == done.report["best_step"] == 1

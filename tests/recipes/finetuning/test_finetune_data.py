@@ -12,7 +12,8 @@ from keras_bert_rebuild.data.labelled.labelled_examples import (
     TaggedText,
     TaggedWords,
 )
-from keras_bert_rebuild.recipes.finetuning.finetune_data import count_in_training, read_data
+from keras_bert_rebuild.recipes.finetuning.data_parts import read_data
+from keras_bert_rebuild.recipes.finetuning.finetune_data import count_in_training
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks.registry import finetune_task
 
@@ -65,9 +66,7 @@ def test_the_splits_of_a_dataset_are_found_and_a_test_set_without_labels_is_left
 def test_without_dev_a_tenth_is_taken_and_reported():
     rows = [(f"text {i}", str(i % 20)) for i in range(400)]
     data = read(rows, seed=3)
-    assert data.line.startswith(
-        "train 360, dev 40 (a tenth of train, stratified by label, no text in both); text = column 1, label"
-    )
+    assert data.line.startswith("train 360, dev 40 (a tenth of train, stratified, equal texts together); text = column 1, label")
     assert data.line.endswith("; 20 labels: 0, 1, 10, 11, 12, 13, 14, 15 and 12 more")
     assert data.sources["dev"] == "a tenth of train"
     assert data == read(rows, seed=3) != read(rows, seed=4)
