@@ -19,18 +19,18 @@ def find_columns(table, kind, columns=None, labelled=True):
     Raises:
         ValueError: a column does not exist, a part has none, or one has several that it could be.
     """
-    chosen = {part: [_name_of(name, table) for name in listed(names)] for part, names in (columns or {}).items()}
-    if not table.named and not chosen:
+    by_part = {part: [_name_of(name, table) for name in listed(names)] for part, names in (columns or {}).items()}
+    if not table.named and not by_part:
         return _by_order(table, kind)
-    taken = {name for names in chosen.values() for name in names}
+    taken = {name for names in by_part.values() for name in names}
     left = [name for name in table.names if name not in taken] if table.named else []
-    usual = usual_names(kind, left, without=chosen)
+    usual = usual_names(kind, left, without=by_part)
     for part in kind.columns:
-        if part not in usual and part not in chosen and (several := list_columns(part, left)):
+        if part not in usual and part not in by_part and (several := list_columns(part, left)):
             usual[part] = several
-    parts = {**usual, **{part: names if part in LISTS else names[0] for part, names in chosen.items()}}
+    parts = {**usual, **{part: names if part in LISTS else names[0] for part, names in by_part.items()}}
     _check_needed(parts, kind, labelled, table)
-    _check_single(parts, kind, labelled, table, chosen)
+    _check_single(parts, kind, labelled, table, by_part)
     return parts
 
 
@@ -121,12 +121,12 @@ def _check_needed(parts, kind, labelled, table):
             raise ValueError(f"expected a column for {part} ({usual}); {table.source} has {table.listed}.")
 
 
-def _check_single(parts, kind, labelled, table, chosen):
+def _check_single(parts, kind, labelled, table, by_part):
     """Refuse a second column that a needed part could be, unless the part is given or has its first usual name."""
     used = {name for names in parts.values() for name in listed(names)}
     left = {str(name).lower(): name for name in table.names if name not in used}
     for part in _needed(kind, labelled) if table.named else ():
         name, candidates = parts[part], [left[name] for name in kind.columns[part] if name in left]
-        if part not in chosen and candidates and str(name).lower() != kind.columns[part][0]:
+        if part not in by_part and candidates and str(name).lower() != kind.columns[part][0]:
             both = f"{table.source} has {name} and {' and '.join(map(str, candidates))}"
             raise ValueError(f"expected one column for {part}; {both}: name one in columns, such as {part}={name}.")

@@ -112,24 +112,28 @@ def read_labelled(source, kind, *, columns=None, header=None, format=None, label
 
 
 def _examples_of(table, kind, columns, labelled):
-    found = find_columns(table, kind, columns, labelled)
-    used = {name for part, names in found.items() if labelled or part != kind.target for name in listed(names)} - {found.get("id")}
-    examples, others = [], []
+    names_by_part = find_columns(table, kind, columns, labelled)
+    passed = {"id"} if labelled else {"id", kind.target}
+    used = {name for part, names in names_by_part.items() if part not in passed for name in listed(names)}
+    examples, remaining = [], []
     for i, row in enumerate(table.rows):
         where = table.where(i)
-        parts = {part: list_of_columns(part, row, at, where) if isinstance(at, list) else row.get(at) for part, at in found.items()}
+        parts = {
+            part: list_of_columns(part, row, names, where) if isinstance(names, list) else row.get(names)
+            for part, names in names_by_part.items()
+        }
         target = parts.get(kind.target)
         if labelled and kind.target and target is None:
             raise ValueError(f"expected a value for {kind.target}; got none in {where}.")
         if not labelled:
             parts = {part: value for part, value in parts.items() if value != "" or part not in (kind.target, "label")}
         examples.append(kind.make(parts, where))
-        others.append({name: value for name, value in row.items() if name not in used} if table.named else {})
+        remaining.append({name: value for name, value in row.items() if name not in used} if table.named else {})
     if labelled and kind.needed:
         for example in examples:
             if example.right() is None:
                 raise ValueError(f"expected {kind.needed}; {example.where} has none.")
-    return Labelled(examples, others, found)
+    return Labelled(examples, remaining, names_by_part)
 
 
 def _read(path, kind, columns, header, format, labelled):
@@ -187,7 +191,8 @@ def _read_cells(path, format, kind, columns, header):
             raise ValueError(f"expected {len(first)} columns, as in line {first_line}; {location(path, line)} has {len(cells)}.")
     names = column_names(first)
     if header is None:
-        header = any(not is_number(name) for given in columns.values() for name in listed(given)) or are_names(names, kind)
+        named = (name for of_part in columns.values() for name in listed(of_part))
+        header = not all(map(is_number, named)) or are_names(names, kind)
     if header and len(rows) == 1:
         raise ValueError(f"expected at least one example; {path} has only the names of columns.")
     rows = decoded_rows(first, rows[1:], path) if header else rows

@@ -78,8 +78,8 @@ def table_of_columns(columns, source):
         ValueError: columns have different lengths.
     """
     columns = {name: _values(column, name, source) for name, column in columns.items()}
-    (first, length), *others = ((name, len(values)) for name, values in columns.items()) if columns else (("", 0),)
-    for name, count in others:
+    (first, length), *rest = ((name, len(values)) for name, values in columns.items()) if columns else (("", 0),)
+    for name, count in rest:
         if count != length:
             raise ValueError(f"expected columns of equal length; {source} has {length} values of {first} and {count} of {name}.")
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

@@ -48,16 +48,16 @@ def read_data(train, dev, test, spec, settings):
     Raises:
         ValueError: examples cannot be read, or there is no split named train.
     """
-    given = _with_splits(train, dev, test)
+    parts = _with_splits(train, dev, test)
     reading = {name: getattr(settings, name) for name in ("columns", "header", "format")}
     read, note = {}, ""
-    for name, source in given.items():
+    for name, source in parts.items():
         optional = source is not test and name == "test"  # the labels of many public test sets are secret
         part = read_labelled(source, spec.examples, labelled=not optional, name=name, **reading)
         if not optional or all(example.right() is not None for example in part.examples):
             read[name] = part
     examples = {name: part.examples for name, part in read.items()}
-    sources = {name: name_of(given[name], rows) for name, rows in examples.items()}
+    sources = {name: name_of(parts[name], rows) for name, rows in examples.items()}
     if "dev" not in examples:
         train, dev = take_dev(examples["train"], settings.seed)
         examples, sources["dev"] = {**examples, "train": train, "dev": dev}, "a tenth of train"
@@ -69,15 +69,15 @@ def read_data(train, dev, test, spec, settings):
 
 def _with_splits(train, dev, test):
     """What examples come from by name, without None; those that are missing from the splits of train, if it has any."""
-    given, splits = {"train": train, "dev": dev, "test": test}, splits_of(train)
+    parts, splits = {"train": train, "dev": dev, "test": test}, splits_of(train)
     if splits is not None:
         if "train" not in splits:
             raise ValueError(f"expected a split named train; train has {', '.join(map(str, splits))}.")
-        given["train"] = None
+        parts["train"] = None
         for name, usual in PARTS.items():
-            if given[name] is None:
-                given[name] = next((splits[split] for split in usual if split in splits), None)
-    return {name: source for name, source in given.items() if source is not None}
+            if parts[name] is None:
+                parts[name] = next((splits[split] for split in usual if split in splits), None)
+    return {name: source for name, source in parts.items() if source is not None}
 
 
 def _columns_in_words(columns):

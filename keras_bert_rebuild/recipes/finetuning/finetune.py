@@ -126,7 +126,7 @@ def finetune(
     RunLog.check(settings.log_to)
     if output is None:
         raise ValueError("expected output=, the folder of the run; got None.")
-    paths = [given for given in (model, train, dev, test) if isinstance(given, (str, Path))]
+    paths = [source for source in (model, train, dev, test) if isinstance(source, (str, Path))]
     with claimed_run(output, RUN, paths):
         return _finetune(spec, model, (train, dev, test), Path(output), settings, report or print_understood, callbacks)
 
@@ -212,7 +212,7 @@ def _evaluate(callback, folder, described, started):
     training, examples, batch_size = callback.training, callback.training.examples, callback.settings.batch_size
     best = training.task if callback.best_step == callback.step else load_task(folder / "model")
     best.row_lengths = training.task.row_lengths
-    found = {
+    report = {
         "task": training.spec.name,
         "metric": callback.metric,
         "best_step": callback.best_step,
@@ -228,15 +228,15 @@ def _evaluate(callback, folder, described, started):
         evaluation = evaluate_task(best, examples["dev"], batch_size)
     if "test" in examples:
         evaluation, name = evaluate_task(best, examples["test"], batch_size), "test"
-        found["test"] = evaluation.scores
-    found["seconds"] = round(time.perf_counter() - started, 2)
-    found.update(best.details(examples[name], evaluation.answers))
-    write_report(folder, found, described)
+        report["test"] = evaluation.scores
+    report["seconds"] = round(time.perf_counter() - started, 2)
+    report.update(best.details(examples[name], evaluation.answers))
+    write_report(folder, report, described)
     data = {name: (Path(described[name]).name, len(rows)) for name, rows in examples.items()}
-    scores = {name: found[name] for name in ("dev", "test") if name in found}
+    scores = {name: report[name] for name in ("dev", "test") if name in report}
     trained = CardTraining(data, scores, training.settings.resolved())
     write_card(folder / "model", without_lora(best.model_to_save()), training=trained)
-    return Finetuned(best, found["dev"], found.get("test"), found)
+    return Finetuned(best, report["dev"], report.get("test"), report)
 
 
 def make_task(spec, model, examples, settings):

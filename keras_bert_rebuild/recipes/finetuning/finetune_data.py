@@ -6,7 +6,7 @@ from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
-from keras_bert_rebuild.tasks.text_rows import buckets_for, place_of
+from keras_bert_rebuild.tasks.text_rows import buckets_for, example_name
 
 # Maximum number of lengths on JAX: with the last batch of an epoch, where it stays smaller, a training has at most five shapes.
 LENGTHS = 4
@@ -40,11 +40,11 @@ UNDERSTOOD = ("data", "head", "scores")
 
 def understood(task, data_line):
     """What a run says before it trains: `data`, what became of a trained `head`, and which `scores` are which cosines."""
-    found = {"data": data_line} | ({"head": task.head_origin} if task.head_origin else {})
+    facts = {"data": data_line} | ({"head": task.head_origin} if task.head_origin else {})
     if getattr(task, "objective", None) == "cosine":
         low, high = task.score_range
-        found["scores"] = f"{low:g} to {high:g} are the cosines 0 to 1"
-    return found
+        facts["scores"] = f"{low:g} to {high:g} are the cosines 0 to 1"
+    return facts
 
 
 def print_understood(row):
@@ -76,7 +76,7 @@ def check_names(examples):
     for number, example in enumerate(examples):
         for label in example.labels():
             if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
-                raise ValueError(f"a label must be text that UTF-8 can encode; {place_of(example, number)} has {label!a}.")
+                raise ValueError(f"a label must be text that UTF-8 can encode; {example_name(example, number)} has {label!a}.")
 
 
 def check_differ(examples, spec, source):
@@ -87,8 +87,8 @@ def check_differ(examples, spec, source):
     """
     counts = spec.label_counts(examples)
     if counts is not None and len(counts) < 2:
-        found = f"all {len(examples)} of {source} have {next(iter(counts), None)!r}"
-        raise ValueError(f"expected examples of at least two labels; {found}.")
+        actual = f"all {len(examples)} of {source} have {next(iter(counts), None)!r}"
+        raise ValueError(f"expected examples of at least two labels; {actual}.")
 
 
 def count_in_training(examples, train):
@@ -118,8 +118,8 @@ def loss_weights(examples, spec, settings):
         return {label: counts.total() / (len(counts) * count) for label, count in sorted(counts.items())}
     unknown = [label for label in weights if str(label) not in counts]
     if unknown:
-        known = ", ".join(sorted(counts))
-        raise ValueError(f"class_weights must be for labels of the examples, {known}; got {', '.join(map(str, unknown))}.")
+        names = ", ".join(sorted(counts))
+        raise ValueError(f"class_weights must be for labels of the examples, {names}; got {', '.join(map(str, unknown))}.")
     return {str(label): float(weight) for label, weight in weights.items()}
 
 

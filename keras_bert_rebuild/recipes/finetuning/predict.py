@@ -85,7 +85,7 @@ def _predicted(model, input, output, task, batch_size, reading, progress):
     by_id = output is not None and Path(output).suffix.lower() == ".json"
     if by_id and not model.answers_by_id:
         raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS[:-1])} for {spec.name}; got {output}.")
-    examples, others, _ = read_labelled(input, spec.examples, labelled=False, name="input", **reading)
+    examples, passed, _ = read_labelled(input, spec.examples, labelled=False, name="input", **reading)
     if by_id:
         check_unique_ids(examples)
     labelled = output is not None and all(example.right() is not None for example in examples)
@@ -93,8 +93,8 @@ def _predicted(model, input, output, task, batch_size, reading, progress):
         _check_labels(model, examples)
     answers = model.predict_examples(examples, batch_size=batch_size, progress=progress)
     of_answers = [model.row(*both) for both in zip(examples, answers, strict=True)]
-    rows = [_row(*both) for both in zip(of_answers, others, strict=True)]
-    unchanged = {name for name in others[0] if name == "id" or name not in of_answers[0]}
+    rows = [_row(*both) for both in zip(of_answers, passed, strict=True)]
+    unchanged = {name for name in passed[0] if name == "id" or name not in of_answers[0]}
     return rows, unchanged, lambda: model.scores(examples, answers) if labelled else None
 
 
@@ -106,10 +106,10 @@ def _check_labels(model, examples):
         model.encode(list(by_labels.values()))
 
 
-def _row(answer, others):
+def _row(answer, passed):
     """An answer, after what else the input has about its example; an id is not changed."""
-    others = {name: value for name, value in others.items() if name == "id" or name not in answer}
-    return {**others, **answer, **others}
+    passed = {name: value for name, value in passed.items() if name == "id" or name not in answer}
+    return {**passed, **answer, **passed}
 
 
 def write_rows(path, rows):
