@@ -1,9 +1,5 @@
 """DataFrames, datasets and Arrow tables of the real libraries are read, and answered in their own form."""
 
-import json
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from helpers.small_tasks import small_task
@@ -101,14 +97,3 @@ def test_parquet_is_read_with_its_labels_and_written(classifier, tmp_path):
     with pytest.raises(ValueError, match=r"expected a Parquet file; .*broken\.parquet is not one") as raised:
         read_examples(tmp_path / "broken.parquet", "classification")
     assert "\n" not in str(raised.value)
-
-
-def test_none_of_the_libraries_is_imported_for_files_and_lists(tmp_path):
-    (tmp_path / "a.csv").write_text("text;label\na;x\n")
-    program = (
-        "import sys; from keras_bert_rebuild.data.labelled.read_labelled import read_examples as read; "
-        f"read({str(tmp_path / 'a.csv')!r}, 'classification'); read([{{'text': 'a', 'label': 'x'}}], 'classification'); "
-        "print([name for name in ('pandas', 'pyarrow', 'datasets') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.replace("'", '"')) == []

@@ -1,6 +1,7 @@
 """Lists, dictionaries, frames, datasets and Arrow tables become the same examples, and answers return in their form."""
 
 import re
+import sys
 
 import pytest
 
@@ -82,6 +83,16 @@ def test_every_form_has_the_same_examples(form):
         assert [example.where for example in read.examples] == ["train[0]", "train[1]"]
         assert read.others == [{"id": 7, "n": None}, {"id": 9, "n": 2.0}]
         assert read.columns == {"text": "sentence", "label": "label"}
+
+
+def test_no_library_is_imported_for_these_and_a_missing_one_is_one_sentence(monkeypatch, tmp_path):
+    for name in ("pandas", "pyarrow", "datasets"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it is an error
+    (tmp_path / "a.csv").write_text("text;label\na b;x\nc;y\n")
+    for data in (*filter(None, FORMS.values()), tmp_path / "a.csv"):
+        assert read_examples(data, "classification") == EXAMPLES
+    with pytest.raises(ValueError, match=r"a\.parquet needs the package pyarrow: pip install pyarrow\.$"):
+        read_examples(tmp_path / "a.parquet", "classification")
 
 
 def test_texts_alone_can_be_predicted():
