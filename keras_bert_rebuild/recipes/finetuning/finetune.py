@@ -117,8 +117,7 @@ def finetune(
         A `Finetuned`.
 
     Raises:
-        ValueError: settings, examples or labels are invalid, there is no output, the folder holds another run, or a loss is NaN or
-            infinite.
+        ValueError: settings, examples or labels are invalid, the folder holds another run, or a loss is NaN or infinite.
         BusyError: another process trains in the folder.
         StoppedError: a signal stopped the run; its last step is in a checkpoint.
     """
@@ -182,16 +181,12 @@ def _train(training, folder, report, log, callbacks):
     table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in training.spec.metrics)), start)
     report({"step": start, "steps": steps, **understood(made, training.data_line)})
 
-    def write(row):
-        table.write(row)
-        log.write(row)
-
     def save():
         made.save(folder / "model")
         if settings.lora_rank is not None:
             save_lora(made.model, folder / "adapters.safetensors")
 
-    callback = FinetuneCallback(training, write, report, save, checkpoints, start, facts)
+    callback = FinetuneCallback(training, (table, log), report, save, checkpoints, start, facts)
     callbacks = [TorchStepSeeds(settings.seed, start), callback, signals, *callbacks]
     epochs, (epoch, first) = -(-steps // len(batches)), divmod(start, len(batches))
     with signals:

@@ -191,8 +191,8 @@ class FinetuneCallback(CountedCallback):
 
     Args:
         training: the `Training` in whose `fit` it runs.
-        write: called with every row.
-        report: the same, and while an evaluation runs with `{"step", "evaluated"}`, the fraction of rows done.
+        tables: what every row is written to: a `MetricsTable` and a `RunLog`.
+        report: called with every row, and while an evaluation runs with `{"step", "evaluated"}`, the fraction of rows done.
         save: called after an evaluation that is better than all previous ones.
         checkpoints: `FinetuneCheckpoints`.
         initial_step: optimizer steps completed by an earlier process.
@@ -201,10 +201,10 @@ class FinetuneCallback(CountedCallback):
 
     reads_logs_itself = True  # the steps whose logs are needed, see `DeviceLogs`: those with a row
 
-    def __init__(self, training, write, report, save, checkpoints, initial_step=0, facts=None):
+    def __init__(self, training, tables, report, save, checkpoints, initial_step=0, facts=None):
         super().__init__(initial_step)
         self.training, self.settings, self.steps = training, training.settings, training.schedule.total_steps
-        self.write, self.report, self.save = write, report, save
+        self.tables, self.report, self.save = tables, report, save
         self.every = self.settings.evaluate_steps or len(training.batches)
         self.metric = self.settings.metric
         self.best, self.best_score, self.best_step = None, None, 0
@@ -233,7 +233,8 @@ class FinetuneCallback(CountedCallback):
             row = self._row(step, float(logs["loss"]))
             if evaluates:
                 row.update(self._evaluate(step))
-            self.write(row)
+            for table in self.tables:
+                table.write(row)
             self.report(row)
             self.model.reset_metrics()  # so that the loss of the next row is the mean over the labels since this one
             if saves:
