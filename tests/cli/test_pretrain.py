@@ -232,7 +232,7 @@ def test_from_text_to_a_student_on_the_command_line(tmp_path, capsys, monkeypatc
     jit = f"jit_compile: {str(small_runs.SETTINGS['jit_compile']).lower()}\n"
     (tmp_path / "t.yaml").write_text(f"model:\n  {sizes}\n{jit}")
     (tmp_path / "s.yaml").write_text(f"student:\n  hidden_dropout_prob: 0.0\n{jit}")
-    options = ["--steps", 2, "--batch-size", 8, "--max-seq-length", 16, "--held-out", 0, "--no-tensorboard", "--workers", 0]
+    options = ["--steps", 2, "--batch-size", 8, "--max-seq-length", 16, "--held-out", 0, "--workers", 0]
     said_by_verb("pretrain", capsys, "tokens", "--output", "t", "--settings", "t.yaml", "--next-sentence", "none", *options)
     maps = "--hidden-layers 2:1 0:0 --hidden-measure mse --relation-weight 1 --relations query-key value-value --relation-heads 4"
     small = "--num-hidden-layers 1 --hidden-size 8"
