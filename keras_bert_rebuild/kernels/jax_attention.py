@@ -206,7 +206,7 @@ def _takes_key_lengths(layer, query, key, value, mask=None, training=None, *shar
 def attend_by_key_lengths(rest, layer, query, key, value, mask, training=None):
     """cuDNN takes the lengths of keys, which are smaller than a mask of all pairs.
 
-    Measured: tests/kernels/test_jax_kernels.py for the values; no GPU figure yet
+    Measured: tests/kernels/test_jax_attention.py for the values; no GPU figure yet
     """
     return jax_kernels.attend_by_key_lengths(query, key, value, mask)
 

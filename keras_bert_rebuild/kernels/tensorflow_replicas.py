@@ -50,7 +50,7 @@ def are_several(*arguments):
 def sum_gradients(rest, gradients):
     """Keras clips the gradient of each replica and then sums, which is not the clipped gradient of the batch.
 
-    Measured: tests/training/distributed/test_tensorflow_replicas.py: the losses of one device
+    Measured: tests/training/distributed/test_replicas.py: the losses of one device
     """
     context = tf.distribute.get_replica_context()
     sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, [gradient for gradient in gradients if gradient is not None]))
@@ -61,7 +61,7 @@ def sum_gradients(rest, gradients):
 def mean_of_labels(rest, value, count):
     """Keras takes the mean of the replicas' means, although their numbers of labels differ.
 
-    Measured: tests/training/distributed/test_tensorflow_replicas.py: the losses of one device
+    Measured: tests/training/distributed/test_replicas.py: the losses of one device
     """
     context, replicas = tf.distribute.get_replica_context(), count_replicas()
     total = value * replicas * count

@@ -11,10 +11,8 @@ from helpers.reference import weights_of as values_of
 from helpers.small import random_model
 
 from keras_bert_rebuild import (
-    add_lora,
     attention_maps,
     build_model,
-    compile_model,
     explain,
     from_pretrained,
     load_tokenizer,
@@ -33,6 +31,8 @@ from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memo
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+
+
 CONFIG = DebertaV2Config(
     vocab_size=31,
     hidden_size=12,
@@ -45,9 +45,13 @@ CONFIG = DebertaV2Config(
     position_buckets=8,
     labels=("a", "b"),
 )
+
+
 ODD = CONFIG.replace(
     share_att_key=False, conv_kernel_size=3, conv_act="gelu_erf", position_biased_input=True, type_vocab_size=2, norm_rel_ebd="none"
 )
+
+
 GIVEN = {"model_type": "deberta-v2", "relative_attention": True, "pos_att_type": "p2c|c2p"}
 
 
@@ -162,40 +166,11 @@ def test_released_sizes_are_counted():
     assert axes_of("Encoder-2-MultiHeadSelfAttention/position_key/kernel", (12, 12), 4) == (None, "model")
 
 
-def test_it_trains_and_rematerialisation_changes_no_number(config, rng, ids):
-    model = random_model(config, ("mlm",), rng)
-    start, ends = model.get_weights(), []
-    for remat in (False, True):
-        model.set_weights(start)
-        compile_model(model, optimizer=keras.optimizers.SGD(0.1), remat=remat, jit_compile=False)
-        model.train_on_batch(inputs_of(model, ids), {"MLM": ids})
-        ends.append(values_of(model))
-    for before, (path, plain) in zip(start, ends[0].items(), strict=True):
-        np.testing.assert_allclose(ends[1][path], plain, atol=1e-6, err_msg=path)
-        if "/position_key/bias" not in path:  # adds the same to all scores of a query, which softmax does not see
-            assert np.abs(plain - before).max() > 0, path
-
-
-def test_adapters_learn_in_it(rng, ids):
-    model = random_model(CONFIG, ("mlm",), rng)
-    before = states(model, ids)
-    add_lora(model, rank=2)
-    np.testing.assert_array_equal(states(model, ids), before)
-    assert sum("lora" in variable.path for variable in model.trainable_variables) == 2 * 2 * 2
-
-
 def test_dropout_of_distances_draws_in_training_only(rng, ids):
     model = build_model(CONFIG.replace(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3))
     np.testing.assert_array_equal(states(model, ids), states(model, ids))
     drawn = [array_of(model(ids, training=True)) for _ in range(2)]
     assert np.abs(drawn[0] - drawn[1]).max() > 0
-
-
-def test_it_computes_in_bfloat16(rng, ids, tmp_path):
-    save_pretrained(random_model(CONFIG, (), rng), tmp_path)
-    exact, rounded = from_pretrained(tmp_path), from_pretrained(tmp_path, dtype="mixed_bfloat16")
-    got = array_of(rounded(ids, training=False))
-    np.testing.assert_allclose(got[ids != 0], states(exact, ids)[ids != 0], atol=0.15)
 
 
 @pytest.mark.parametrize("heads", [("mlm",), ("classification",), ("multiple_choice",), ()])
@@ -218,14 +193,6 @@ def test_the_names_in_a_file_decide_which_mlm_head_it_has(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(values))
     model = from_pretrained(tmp_path)
     assert (heads_of(model), model.config.legacy) == (("mlm",), False)
-
-
-def test_a_keras_file_restores_the_model_and_its_config(config, rng, ids, tmp_path):
-    model = random_model(config, ("mlm",), rng)
-    model.save(tmp_path / "deberta.keras")
-    back = keras.saving.load_model(tmp_path / "deberta.keras")
-    assert back.config == config
-    np.testing.assert_array_equal(states(back, ids), states(model, ids))
 
 
 def test_its_onnx_export_gives_the_same_outputs(config, rng, ids):
@@ -267,9 +234,7 @@ def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):
         ),
         ({"norm_rel_ebd": "batch_norm"}, "norm_rel_ebd must be layer_norm or none; got 'batch_norm'"),
         ({"conv_kernel_size": 4}, "conv_kernel_size must be odd"),
-        ({"conv_groups": 2}, "conv_groups must be 1, got 2"),
         ({"conv_kernel_size": 3, "conv_act": "nothing"}, "expected an activation among"),
-        ({"pooler_dropout": 0.1}, "pooler_dropout must be 0, got 0.1"),
         ({"pooler_hidden_size": 8}, "pooler_hidden_size must be hidden_size=1536; got 8"),
         ({"attention_head_size": 32}, "attention_head_size must be hidden_size / num_attention_heads; got 32"),
         ({"legacy": False, "embedding_size": 128}, "legacy must be True if embedding_size differs from hidden_size"),

@@ -1,4 +1,4 @@
-"""Nomic BERT and GTE: everything that the library does with a model of them."""
+"""Nomic BERT and GTE: two spellings of their configs, what is refused, and their models and files."""
 
 import json
 
@@ -11,12 +11,10 @@ from helpers.run_model import answers
 from helpers.small import random_model
 
 from keras_bert_rebuild import (
+    BertConfig,
     TextClassifier,
     WordPieceTokenizer,
-    add_lora,
-    attention_maps,
     build_model,
-    compile_model,
     explain,
     fill_mask,
     from_pretrained,
@@ -27,15 +25,13 @@ from keras_bert_rebuild import (
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
-from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.families import gte, nomic_bert
 from keras_bert_rebuild.families.gte import GteConfig
 from keras_bert_rebuild.families.nomic_bert import NomicBertConfig
-from keras_bert_rebuild.models.build_model import dtype_scope
-from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
+from keras_bert_rebuild.layers.position_embedding import angles
+from keras_bert_rebuild.pretrained.config_files import config_from_huggingface, config_to_huggingface
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 SMALL = {
     "vocab_size": 40,
@@ -48,11 +44,20 @@ SMALL = {
     "hidden_dropout_prob": 0.0,
     "labels": ("a", "b", "c"),
 }
+
+
 NOMIC = NomicBertConfig(**SMALL)
+
+
 GTE = GteConfig(**SMALL, rope_factor=1.5)
+
+
 HEADS = [(), ("mlm",), ("classification",), ("token_classification",), ("question_answering",), ("multiple_choice",)]
 
+
 configs = pytest.mark.parametrize("config", [NOMIC, GTE, GTE.replace(type_vocab_size=0)], ids=["nomic", "gte", "segmentless"])
+
+
 two_configs = pytest.mark.parametrize("config", [NOMIC, GTE], ids=["nomic", "gte"])
 
 
@@ -99,43 +104,6 @@ def test_padding_changes_no_answer(config, rng, ids):
         np.testing.assert_allclose(padded[1] if padded.ndim == 2 else padded[1, :9], alone[0], atol=2e-5)
 
 
-@two_configs
-def test_it_is_explained_planned_sharded_and_drawn(config):
-    explanation = explain(config, ("mlm", "classification"))
-    assert "Position embedding" not in [step.name for step in explanation.steps]
-    assert "rotated by position" in plot_model(config, ("mlm",), block=True).to_svg()
-    assert forward_flops(config, Work(10, 100, 2, 1), pair_head=False) == (
-        2 * (2 * 10 * (4 * 16 * 16 + 3 * 16 * 12) + 4 * 100 * 16) + 2 * 2 * (16 * 16 + 16 * 40)
-    )
-    assert step_memory(config, PretrainSettings(batch_size=2, seq_len=16, max_predictions=2), "gpu", 2).activations > 0
-    assert axes_of("Encoder-2-FeedForward/gate/kernel", (16, 12), 4) == (None, "model")
-
-
-@two_configs
-def test_maps_sum_to_1_and_adapters_start_without_effect(config, rng, ids):
-    model = random_model(config, ("classification",), rng)
-    maps = attention_maps(model, [ids, ids * 0])
-    np.testing.assert_allclose(maps.probabilities[1][:1].sum(-1), 1, atol=1e-5)
-    (before,) = answers(model, ids, ids * 0)
-    add_lora(model, rank=2)
-    np.testing.assert_array_equal(answers(model, ids, ids * 0)[0], before)
-    assert sum("lora" in variable.path for variable in model.trainable_variables) == 2 * 2 * 2
-
-
-@two_configs
-def test_rematerialisation_changes_no_number(config, rng, ids):
-    model = random_model(config, ("mlm", "classification"), rng)
-    start, ends = model.get_weights(), []
-    for remat in (False, True):
-        model.set_weights(start)
-        compile_model(model, optimizer=keras.optimizers.SGD(0.1), remat=remat, jit_compile=False)
-        model.train_on_batch([ids, ids * 0, np.eye(2, 15, dtype="int32")], {"MLM": ids, "Classification": np.array([0, 2])})
-        ends.append(model.get_weights())
-    for plain, again in zip(*ends, strict=True):
-        np.testing.assert_allclose(again, plain, atol=1e-5)
-    assert max(np.abs(plain - before).max() for before, plain in zip(start, ends[0], strict=True)) > 0
-
-
 def test_rates_drop_where_the_families_drop():
     plain = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2}
     for config, inner in ((NOMIC, 0.0), (GTE, 0.3)):
@@ -144,20 +112,6 @@ def test_rates_drop_where_the_families_drop():
         assert rows.index("Embedding-Dropout") > rows.index("Embedding-Norm")
         assert {"Encoder-1-MultiHeadSelfAttention-Dropout", "Encoder-1-FeedForward-Dropout"} <= set(rows)
         assert model.get_layer("Encoder-1-FeedForward").dropout_rate == inner
-
-
-@two_configs
-def test_bfloat16_is_near_float32_and_a_keras_file_restores_the_model(config, rng, ids, tmp_path):
-    model = random_model(config, ("token_classification",), rng)
-    with dtype_scope("mixed_bfloat16"):
-        half = build_model(config, ("token_classification",))
-    half.set_weights(model.get_weights())
-    (expected,), (got,) = answers(model, ids, ids * 0), answers(half, ids, ids * 0)
-    assert np.abs(got - expected)[ids != 0].max() < 0.05 * np.abs(expected).max()
-    model.save(tmp_path / "model.keras")
-    back = keras.saving.load_model(tmp_path / "model.keras")
-    assert back.config == model.config
-    np.testing.assert_array_equal(answers(back, ids, ids * 0)[0], expected)
 
 
 @configs
@@ -221,3 +175,137 @@ def test_a_folder_with_its_tokenizer_fills_masks_shows_attention_and_classifies(
     task = TextClassifier.from_encoder(tmp_path / "folder", labels=["cat", "dog"])
     task.save(tmp_path / "task")
     assert load_task(tmp_path / "task")(["the cat"]) == task(["the cat"])
+
+
+# The config.json of a model of Nomic, in the spelling of its own code.
+NOMICS = {
+    "model_type": "nomic_bert",
+    "activation_function": "swiglu",
+    "attn_pdrop": 0.0,
+    "causal": False,
+    "embd_pdrop": 0.0,
+    "layer_norm_epsilon": 1e-12,
+    "max_trained_positions": 2048,
+    "mlp_fc1_bias": False,
+    "mlp_fc2_bias": False,
+    "n_embd": 768,
+    "n_head": 12,
+    "n_inner": 3072,
+    "n_layer": 12,
+    "n_positions": 8192,
+    "pad_vocab_size_multiple": 64,
+    "prenorm": False,
+    "qkv_proj_bias": False,
+    "resid_pdrop": 0.0,
+    "rotary_emb_base": 1000,
+    "rotary_emb_fraction": 1.0,
+    "rotary_emb_scale_base": None,
+    "rotary_scaling_factor": None,
+    "type_vocab_size": 2,
+    "vocab_size": 30522,
+}
+
+
+# That of GTE's multilingual model, in the spelling of GTE's code.
+GTES = {
+    "model_type": "new",
+    "vocab_size": 250048,
+    "hidden_act": "gelu",
+    "max_position_embeddings": 8192,
+    "pad_token_id": 1,
+    "type_vocab_size": 1,
+    "position_embedding_type": "rope",
+    "rope_theta": 20000,
+    "rope_scaling": {"type": "ntk", "factor": 8.0},
+    "layer_norm_type": "layer_norm",
+    "logn_attention_scale": False,
+    "logn_attention_clip1": False,
+    "pack_qkv": True,
+}
+
+
+@pytest.mark.parametrize("module", [nomic_bert, gte], ids=["nomic", "gte"])
+def test_published_parameter_counts_follow_from_the_config(module):
+    for name, changes, count in module.SIZES:
+        family = next(iter(module.MODEL_TYPES))
+        assert BertConfig.from_dict({"family": family, **changes}).num_params(()) == count, name
+
+
+def test_nomics_own_spelling_means_the_same_as_that_of_transformers():
+    config = config_from_huggingface(NOMICS)
+    assert config == NomicBertConfig(max_position_embeddings=8192, labels=config.labels)
+    written = config_to_huggingface(config, ("mlm",))
+    assert written["rope_parameters"] == {"rope_type": "default", "rope_theta": 1000.0}
+    assert config_from_huggingface(written) == config
+    assert config_from_huggingface({**NOMICS, "activation_function": "geglu", "n_inner": None}) == config.replace(
+        hidden_act="gelu_erf"
+    )
+
+
+def test_positions_that_nomic_would_scale_are_not_offered():
+    assert config_from_huggingface({**NOMICS, "rotary_scaling_factor": 2}).max_length == 2048
+    assert config_from_huggingface({**NOMICS, "rotary_scaling_factor": 2, "n_positions": 512}).max_length == 512
+
+
+def test_gtes_own_spelling_means_the_same_as_that_of_transformers():
+    config = config_from_huggingface(GTES)
+    assert config == GteConfig(rope_theta=160_000.0, rope_factor=8 ** (2 / 64), labels=config.labels)
+    written = config_to_huggingface(config)
+    assert (written["model_type"], written["architectures"]) == ("gte", ["GteModel"])
+    assert written["rope_parameters"] == {"rope_type": "linear", "factor": 8 ** (2 / 64), "rope_theta": 160_000.0}
+    assert config_from_huggingface(written) == config
+    # The angles of GTE's code: the base times 8, and the frequencies divided by 8 ** (2 / width).
+    frequencies = 1 / (20000 * 8) ** (np.arange(0, 64, 2) / 64) / 8 ** (2 / 64)
+    positions = config.encoder().blocks[0].attention.rotary
+    cosines, _ = angles(np.arange(5), 64, positions.theta, positions.factor)
+    expected = np.cos(np.arange(5)[:, None] * frequencies)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(cosines)[:, 0, :32], expected, atol=1e-6)
+
+
+def test_another_activation_of_gtes_code_is_not_written_as_that_of_transformers():
+    config = config_from_huggingface({**GTES, "hidden_act": "relu"})
+    assert (config.hidden_act, config.mlm_act) == ("relu", "relu")
+    with pytest.raises(ValueError, match="cannot represent mlm_act='relu'"):
+        config_to_huggingface(config)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({**NOMICS, "activation_function": "gelu"}, "activation_function must be one of swiglu, geglu, glu"),
+        ({**NOMICS, "activation_function": ["swiglu"]}, "activation_function must be one of swiglu, geglu, glu"),
+        ({**NOMICS, "moe_every_n_layers": 2, "num_experts": 8}, "moe_every_n_layers must be 0"),
+        ({**NOMICS, "embd_pdrop": 0.3}, r"embd_pdrop must be resid_pdrop=0\.0; got 0\.3"),
+        ({**NOMICS, "hidden_size": 12}, "n_embd must be hidden_size=12; got 768"),
+        ({"model_type": "nomic_bert", "n_embd": 768, "vocab_size": 9}, "must have all keys of Nomic's own code"),
+        ({"model_type": "nomic_bert", "head_dim": 32}, "head_dim must be hidden_size / num_attention_heads"),
+        ({"model_type": "nomic_bert", "rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "rotary positions must have"),
+        ({"model_type": "nomic_bert", "rope_parameters": {"rope_type": "ntk", "factor": 2.0}}, "type default, or linear with"),
+        ({"model_type": "nomic_bert", "rope_parameters": {"rope_type": "default", "factor": 2.0}}, "rotary positions must have"),
+        ({"model_type": "nomic_bert", "rope_parameters": {"rope_type": "linear", "factor": "2"}}, "rotary positions must have"),
+        ({"model_type": "nomic_bert", "rope_parameters": {"partial_rotary_factor": 0.5}}, "rotary positions must have"),
+        ({"model_type": "nomic_bert", "rope_parameters": [1]}, "rope_parameters must be an object"),
+        ({"model_type": "nomic_bert", "rope_parameters": {"rope_theta": "x"}}, "rope_theta must be a number above 0"),
+        ({"model_type": "nomic_bert", "num_attention_heads": 256}, "the width of a head must be even"),
+        ({**GTES, "rope_scaling": {"type": "ntk", "factor": 8.0, "mixed_b": 0.625}}, "rotary positions must have"),
+        ({**GTES, "rope_scaling": {"type": "dynamic", "factor": 8.0}}, "rotary positions must have"),
+        ({**GTES, "rope_scaling": {"type": "ntk", "factor": 0.5}}, "a factor of at least 1"),
+        ({**GTES, "rope_theta": "x"}, "rope_theta must be a number above 0"),
+    ],
+)
+def test_settings_that_are_not_implemented_are_refused_in_one_sentence(values, said):
+    with pytest.raises(ValueError, match=said) as error:
+        config_from_huggingface(values)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("config", [NomicBertConfig(), GteConfig()], ids=["nomic", "gte"])
+@pytest.mark.parametrize("field", [{"embedding_size": 8}, {"num_hidden_groups": 1}, {"position_offset": 2}])
+def test_fields_of_other_families_are_refused(config, field):
+    with pytest.raises(ValueError, match=f"{next(iter(field))} must not be set, since {config.family} has no such part"):
+        config.replace(**field)
+
+
+def test_factors_below_1_are_refused():
+    with pytest.raises(ValueError, match=r"rope_factor must be a number of at least 1 and at most 1,000,000; got 0\.5"):
+        GteConfig(rope_factor=0.5)

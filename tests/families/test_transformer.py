@@ -14,10 +14,8 @@ from helpers.small_tasks import PETS, TOKENIZER, VOCABULARY
 from keras_bert_rebuild import (
     BertConfig,
     TextClassifier,
-    add_lora,
     attention_maps,
     build_model,
-    compile_model,
     explain,
     finetune,
     from_pretrained,
@@ -26,7 +24,6 @@ from keras_bert_rebuild import (
     predict,
     pretrain,
     save_pretrained,
-    show_attention,
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.config_at import config_at
@@ -35,7 +32,6 @@ from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families.transformer import SIZES, TransformerConfig
 from keras_bert_rebuild.layers import TrigPosEmbedding
-from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.encoder_blocks import HALVES
 from keras_bert_rebuild.recipes.settings import size_fields
 from keras_bert_rebuild.tasks.embedding_model import longest_row
@@ -50,7 +46,10 @@ CONFIG = TransformerConfig(
     max_position_embeddings=40,
     labels=("a", "b"),
 )
+
+
 HEADS = ("mlm", "classification")
+
 
 # Table 3 of the paper: N, d_model, d_ff and millions of parameters, for which 0.5 million is rounding. Row (B) has other heads.
 TABLE_3 = [
@@ -197,54 +196,6 @@ def test_a_model_of_no_fixed_length_takes_texts_beyond_its_config(rng):
     np.testing.assert_allclose(numpy(encoder(ids)), plain_states(values_of(encoder), ids, CONFIG)[0][-1], atol=5e-5)
 
 
-@pytest.mark.slow
-def test_it_trains_and_rematerialisation_and_gathering_change_no_number(rng, ids):
-    inputs = [ids, np.eye(2, 11, dtype="int32")]
-    model = spread(build_model(CONFIG, ("mlm",)), rng)
-    start, ends = model.get_weights(), []
-    for settings in ({}, {"remat": True}, {"max_predictions": 2}):
-        model.set_weights(start)
-        compile_model(model, optimizer=keras.optimizers.SGD(0.1), jit_compile=False, **settings)
-        model.train_on_batch(inputs, {"MLM": ids})
-        ends.append(model.get_weights())
-    for before, plain, *others in zip(start, *ends, strict=True):
-        assert np.abs(plain - before).max() > 0
-        for other in others:
-            np.testing.assert_allclose(other, plain, atol=1e-6)
-
-
-def test_half_precision_is_close(rng, ids):
-    encoder = spread(build_model(CONFIG), rng, 0.1)
-    with dtype_scope("mixed_bfloat16"):
-        half = build_model(CONFIG)
-    half.set_weights(encoder.get_weights())
-    expected, got = numpy(encoder(ids)), np.asarray(numpy(keras.ops.cast(half(ids), "float32")))
-    np.testing.assert_allclose(got[ids != 0], expected[ids != 0], atol=0.1)
-
-
-@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
-@pytest.mark.parametrize("ending", ["keras", "h5"])
-def test_a_saved_model_is_loaded_with_its_config(model, ids, tmp_path, ending):
-    model.save(tmp_path / f"model.{ending}")
-    back = keras.saving.load_model(tmp_path / f"model.{ending}")
-    assert back.config == CONFIG
-    assert isinstance(back.config, TransformerConfig)
-    for one, other in zip(model.predict([ids, ids], verbose=0), back.predict([ids, ids], verbose=0), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_folders_and_weights_of_keras_are_read_bit_exactly(model, tmp_path):
-    save_pretrained(model, tmp_path / "folder", "keras", vocabulary=VOCABULARY)
-    model.save_weights(tmp_path / "model.weights.h5")
-    for back in (
-        from_pretrained(tmp_path / "folder"),
-        from_pretrained(tmp_path / "model.weights.h5", config=CONFIG, heads=HEADS),
-    ):
-        assert back.config == CONFIG
-        for path, value in values_of(model).items():
-            np.testing.assert_array_equal(values_of(back)[path], value)
-
-
 def test_formats_without_names_for_it_are_refused_in_one_sentence(model, tmp_path):
     sentence = "which have a Hugging Face format; got 'transformer', whose models are saved with format 'keras'"
     with pytest.raises(ValueError, match=sentence):
@@ -295,24 +246,6 @@ def test_its_embedding_is_split_into_scaled_tokens_and_positions(model):
     np.testing.assert_allclose(found.normalised, found.vectors.sum(0), atol=1e-5)
 
 
-def test_adapters_learn_in_it(model, ids):
-    before = numpy(model([ids, ids * 0])[0])
-    add_lora(model, rank=2)
-    np.testing.assert_array_equal(numpy(model([ids, ids * 0])[0]), before)
-    assert sum("lora" in variable.path for variable in model.trainable_variables) == 3 * 2 * 2
-
-
-def test_its_onnx_export_gives_the_same_outputs(ids, rng):
-    pytest.importorskip("onnx", reason="tox -e export has it")
-    reference = pytest.importorskip("onnx.reference")
-    from keras_bert_rebuild.export.onnx_model import onnx_model
-
-    encoder = spread(build_model(CONFIG), rng)
-    session = reference.ReferenceEvaluator(onnx_model(encoder))
-    (answer,) = session.run(None, {session.input_names[0]: ids.astype("int64")})
-    np.testing.assert_allclose(answer[ids != 0], numpy(encoder(ids))[ids != 0], atol=2e-5)
-
-
 def test_a_task_on_it_is_saved_in_a_folder_of_its_own(tmp_path, rng):
     encoder = spread(build_model(CONFIG, ("pooler",)), rng)
     task = TextClassifier.from_encoder(encoder, TOKENIZER, labels=("x", "y"))
@@ -333,11 +266,6 @@ def test_it_is_pretrained_and_its_folder_is_read(tmp_path):
     assert isinstance(back.config, TransformerConfig)
     for path, value in values_of(trained).items():
         np.testing.assert_array_equal(values_of(back)[path], value)
-
-
-def test_the_attention_page_shows_its_text(model):
-    page = show_attention(model, TOKENIZER, "the cat sat")
-    assert '"parts":["token","position"]' in page.html
 
 
 def test_vectors_of_texts_are_cut_to_its_config(rng):

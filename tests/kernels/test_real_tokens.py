@@ -22,7 +22,6 @@ from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, 
 from keras_bert_rebuild.layers.activations import gelu
 from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.models import pretraining_graph
-from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.pretraining_model import reads_padding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
 
@@ -139,6 +138,8 @@ def trained(model, x, y, steps=3):
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
 # What leaves out padding, and a model.
 LEARNING = {
     "pairs": ("blocks", small_model),
@@ -253,15 +254,6 @@ def test_models_that_read_padding_or_mix_neighbours_compute_it(kind):
     assert not model._plan.skips_padding
     plain = compile_model(build_model(BertConfig(**SIZES_OF_MODEL), ["mlm"]), max_predictions=4)
     assert plain._plan.skips_padding == (not traits.runs_on_accelerator())
-
-
-def test_blocks_with_other_layers_regularised_outputs_or_shared_distances_need_the_layout_of_the_batch():
-    assert EncoderView(small_model()).runs_on_tokens_alone
-    assert not EncoderView(build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"])).runs_on_tokens_alone
-    assert not EncoderView(build_model(BertConfig(**{**SIZES_OF_MODEL, "num_hidden_layers": 0}), ["mlm"])).runs_on_tokens_alone
-    model = small_model()
-    model.get_layer("Encoder-2-FeedForward").activity_regularizer = keras.regularizers.L2(0.1)
-    assert not EncoderView(model).runs_on_tokens_alone
 
 
 class OfUser(keras.layers.Layer):

@@ -1,4 +1,4 @@
-"""The values of the layers, against arithmetic by hand."""
+"""The values of the layers, against arithmetic by hand and plain NumPy, with padding on either side."""
 
 import keras
 import numpy as np
@@ -65,61 +65,6 @@ def test_add_keeps_the_conjunction_of_the_masks_that_exist():
     assert numpy(layer.compute_mask([a, b], [n, m])).tolist() == [[True, False]]
     assert layer.compute_mask([a, b], [None, None]) is None
     assert layer.compute_mask([a, b]) is None
-
-
-def test_attention_equals_the_formula(rng):
-    from helpers.reference import attention
-
-    x = rng.normal(size=(2, 5, 8))
-    layer = layers.MultiHeadSelfAttention(2, name="attention")
-    layer.build((None, 5, 8))
-    for variable in layer.weights:
-        variable.assign(rng.normal(size=variable.shape))
-    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
-    weights = {v.path: numpy(v).astype("float64") for v in layer.weights}
-    got = numpy(layer(ops.convert_to_tensor(x, "float32"), mask=ops.convert_to_tensor(mask)))
-    np.testing.assert_allclose(got, attention(x, weights, "attention", 2, mask), atol=2e-5)
-
-
-def test_attention_without_a_mask_attends_to_everything(rng):
-    x = rng.normal(size=(2, 5, 8)).astype("float32")
-    layer = layers.MultiHeadSelfAttention(2)
-    all_true = ops.ones((2, 5), "bool")
-    np.testing.assert_array_equal(numpy(layer(x)), numpy(layer(x, mask=all_true)))
-
-
-def test_history_only_attention_does_not_see_later_positions(rng):
-    x = rng.normal(size=(1, 5, 8)).astype("float32")
-    layer = layers.MultiHeadSelfAttention(2, history_only=True)
-    changed = x.copy()
-    changed[:, 3:] += 1
-    np.testing.assert_allclose(numpy(layer(x))[:, :3], numpy(layer(changed))[:, :3], atol=1e-6)
-    assert np.abs(numpy(layer(x))[:, 3:] - numpy(layer(changed))[:, 3:]).max() > 1e-3
-
-
-@pytest.mark.slow
-def test_attention_with_dropout_is_right_on_average(rng):
-    x = rng.normal(size=(1, 5, 8)).astype("float32")
-    layer = layers.MultiHeadSelfAttention(2, attention_dropout=0.3, history_only=True)
-    mask = ops.convert_to_tensor([[True, True, True, True, False]])
-    expected = numpy(layer(x, mask=mask, training=False))
-    many = np.repeat(x, 20_000, axis=0)
-    drawn = numpy(layer(many, mask=ops.repeat(mask, 20_000, axis=0), training=True)).mean(0)
-    assert np.abs(drawn - expected[0]).max() < 0.03
-    assert np.abs(numpy(layer(x, mask=mask, training=True)) - expected).max() > 1e-3
-
-
-def test_the_four_projections_start_with_different_weights():
-    layer = layers.MultiHeadSelfAttention(2)
-    layer.build((None, 5, 8))
-    kernels = [numpy(w) for w in layer.weights if w.path.endswith("kernel")]
-    assert len(kernels) == 4
-    assert len({kernel.tobytes() for kernel in kernels}) == 4
-
-
-def test_heads_that_do_not_divide_the_width_are_an_index_error():
-    with pytest.raises(IndexError, match="Invalid head number 3 with the given input dim 8"):
-        layers.MultiHeadSelfAttention(3).build((None, 5, 8))
 
 
 def test_feed_forward_equals_the_formula(rng):
@@ -271,10 +216,36 @@ def test_rms_normalization_divides_by_the_root_mean_square(rng):
     np.testing.assert_allclose(numpy(outputs), x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-3), atol=1e-6)
 
 
-def test_attention_after_an_rms_norm_sees_no_padding(rng):
-    x = rng.normal(size=(1, 5, 8)).astype("float32")
-    changed = x.copy()
-    changed[:, 3:] += 5
-    norm, attention = layers.RMSNormalization(), layers.MultiHeadSelfAttention(2)
-    one, two = (numpy(attention(norm(with_mask(each, [[1, 1, 1, 0, 0]]))))[:, :3] for each in (x, changed))
-    np.testing.assert_array_equal(one, two)
+MASKS = np.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
+
+
+@pytest.mark.parametrize("skip", [0, 1])
+def test_pools_are_those_of_the_tokens_alone(rng, skip):
+    x = rng.normal(size=(3, 5, 4)).astype("float32")
+    inside = layers.WithoutLeadingTokens(skip)(with_mask(x, MASKS))
+    root = ops.convert_to_numpy(layers.MaskedSquareRootPool1D()(inside))
+    position = ops.convert_to_numpy(layers.MaskedPositionPool1D(first=1 + skip)(inside))
+    for row, mask, of_root, of_position in zip(x, MASKS, root, position, strict=True):
+        tokens = row[mask][skip:]
+        np.testing.assert_allclose(of_root, tokens.sum(0) / len(tokens) ** 0.5, atol=1e-6)
+        weights = np.arange(1, mask.sum() + 1)[skip:]
+        np.testing.assert_allclose(of_position, np.average(tokens, axis=0, weights=weights), atol=1e-6)
+
+
+def test_pools_without_a_mask_see_everything_and_of_padding_alone_are_zero(rng):
+    x = rng.normal(size=(2, 4, 3)).astype("float32")
+    np.testing.assert_allclose(ops.convert_to_numpy(layers.MaskedSquareRootPool1D()(x)), x.sum(1) / 2, atol=1e-6)
+    expected = np.average(x, axis=1, weights=[1, 2, 3, 4])
+    np.testing.assert_allclose(ops.convert_to_numpy(layers.MaskedPositionPool1D()(x)), expected, atol=1e-6)
+    for layer in (layers.MaskedSquareRootPool1D(), layers.MaskedPositionPool1D()):
+        np.testing.assert_array_equal(ops.convert_to_numpy(layer(with_mask(x, np.zeros((2, 4))))), 0)
+
+
+def test_settings_out_of_range_are_refused():
+    for make, message in (
+        (lambda: layers.MaskedPositionPool1D(first=0), "first must be at least 1; got 0"),
+        (lambda: layers.WithoutLeadingTokens(-1), "count must be at least 0; got -1"),
+        (lambda: layers.FirstFeatures(5)(np.zeros((1, 4), "float32")), "width must be from 1 to 4, .*; got 5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()

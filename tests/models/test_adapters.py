@@ -9,7 +9,6 @@ from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model, spr
 import keras_bert_rebuild
 from keras_bert_rebuild import (
     BertConfig,
-    BertModel,
     get_custom_objects,
     get_encoder_component,
     get_encoders,
@@ -23,7 +22,10 @@ from keras_bert_rebuild.models.find_encoder import find_encoder
 from keras_bert_rebuild.pretrained.config_of_layers import config_of_layers
 
 D, F, U = 16, 32, 3
+
+
 ADAPTER = D * U + U + U * D + D
+
 
 # The rows of a block and their parameters, as keras_bert 0.81 has them: transformer.py of keras_transformer 0.33.
 BLOCK = (
@@ -77,12 +79,6 @@ def test_parameters_are_counted_from_the_config_and_the_steps():
     assert {v.path: tuple(v.shape) for v in model.weights} == {path: shape for path, (_, shape) in weights.items()}
     assert len([step for step, *_ in steps_of(model.config, ("mlm", "nsp")) if step.name == "Adapter"]) == 2
     assert config_of_layers(find_encoder(model)).adapter_size == U
-
-
-def test_the_explanation_has_a_step_for_each_adapter_of_a_block():
-    steps = [step for step in keras_bert_rebuild.explain(with_adapters().config).steps if step.name == "Adapter"]
-    assert [step.params for step in steps] == [2 * ADAPTER, 2 * ADAPTER]
-    assert [step.formula for step in steps] == ["(H·U + U) + (U·H + H)"] * 2
 
 
 def test_the_default_width_is_a_hundredth_of_the_hidden_size():
@@ -162,28 +158,6 @@ def test_a_format_without_names_for_adapters_refuses_them(tmp_path):
     with pytest.raises(ValueError, match="cannot represent adapter_size=3, so other programs would compute something else"):
         save_pretrained(with_adapters(), tmp_path / "model", "huggingface")
     assert not (tmp_path / "model").exists()
-
-
-@pytest.mark.slow
-def test_rematerialised_blocks_learn_the_same_with_adapters(rng):
-    x, y = small_batch(rng)
-    losses = []
-    for remat in (False, True):
-        keras.utils.set_random_seed(3)
-        model = compiled(spread(with_adapters(), np.random.default_rng(5)), max_predictions=4, remat=remat)
-        losses.append([float(np.ravel(model.train_on_batch(x, y))[0]) for _ in range(2)])
-    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
-
-
-def test_padding_stays_invisible_to_adapted_blocks(rng):
-    model = BertModel(*with_adapters(training=False))
-    spread(model, rng)
-    ids = rng.integers(5, VOCAB, (2, LENGTH))
-    ids[:, -4:] = 0
-    other = np.zeros_like(ids)
-    other[:, -4:] = 1
-    (one,), (two,) = answers(model, ids, ids * 0), answers(model, ids, other)
-    np.testing.assert_array_equal(one[:, :-4], two[:, :-4])
 
 
 def test_get_encoders_builds_the_blocks_of_get_model():

@@ -1,17 +1,20 @@
-"""What `fit` adds to Keras."""
+"""What `fit` adds to Keras, and how few methods and files a reader has to know for it."""
 
 import gc
 import importlib
+import sys
 import types
 import weakref
+from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 from helpers.recording_model import Numbered, OwnDataset, numbered
-from helpers.small import small_batch, small_model
+from helpers.small import compiled, small_batch, small_model
 from helpers.small_tasks import small_encoder
 
+import keras_bert_rebuild
 from keras_bert_rebuild import compile_model
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.checked_model import CheckedModel
@@ -58,14 +61,6 @@ def test_a_fitted_model_is_freed_whatever_it_was_fitted_on(data):
     model = fitted(data)
     gc.collect()
     assert model() is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("jit_compile", [False, True] if keras.config.backend() != "torch" else [False])
-def test_ten_fitted_models_are_freed(jit_compile):
-    models = [fitted(lambda: (Numbered(2),), jit_compile=jit_compile) for _ in range(10)]
-    gc.collect()
-    assert [model() for model in models] == [None] * 10
 
 
 @pytest.mark.backend("tensorflow")
@@ -235,3 +230,47 @@ def test_a_model_class_overrides_few_methods_of_keras(kind, most):
     methods = {name for name, value in vars(kind).items() if callable(value) or isinstance(value, (classmethod, property))}
     overridden = {name for name in methods if hasattr(keras.Model(), name)}
     assert 0 < len(overridden) <= most, sorted(overridden)
+
+
+PACKAGE = Path(keras_bert_rebuild.__file__).parent
+
+
+def files_until(file, function, call):
+    """The files that a call enters until it enters a function of this file."""
+    entered, arrived = {}, []
+
+    def note(frame, event, _):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and not arrived and PACKAGE in path.parents:
+            name = path.relative_to(PACKAGE).as_posix()
+            entered[name] = None
+            if name == file and frame.f_code.co_name == function:
+                arrived.append(name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    assert arrived
+    return [name for name in entered if name == file or not name.startswith("layers/")]
+
+
+def test_get_model_makes_attention_within_nine_files():
+    files = files_until("layers/multi_head_self_attention.py", "__init__", small_model)
+    assert len(files) <= 9, files
+
+
+def test_compile_model_makes_its_losses_within_six_files():
+    model = small_model()
+    files = files_until("training/losses.py", "__init__", lambda: compile_model(model))
+    assert len(files) <= 6, files
+
+
+def test_fit_calls_the_first_layer_within_twelve_files(rng):
+    """On TensorFlow within 21: there it first finds the blocks of the model, to run them without padding."""
+    model = compiled(small_model(), run_eagerly=True)
+    inputs, labels = (list(map(np.asarray, part)) for part in small_batch(rng))
+    files = files_until("layers/token_embedding.py", "call", lambda: model.fit(inputs, labels, verbose=0))
+    assert len(files) <= (21 if keras.config.backend() == "tensorflow" else 12), files

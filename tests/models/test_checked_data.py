@@ -6,7 +6,7 @@ import threading
 import keras
 import numpy as np
 import pytest
-from helpers.recording_model import Numbered, OwnDataset, numbered, recording_model
+from helpers.recording_model import OwnDataset, recording_model
 
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.bert_model import BertModel
@@ -130,14 +130,6 @@ def test_a_refused_batch_is_an_error_in_any_thread(workers):
 
     with pytest.raises(Exception, match="no fourth batch"):
         seen(Broken(9, workers=workers), shuffle=False)
-
-
-def test_datasets_of_the_package_and_of_users_may_be_mixed():
-    model = recording_model()
-    data, held_out = Numbered(3, workers=2), OwnDataset(2, workers=2)
-    model.fit(data, epochs=2, validation_data=held_out, verbose=0)
-    assert [index for _, index in model.seen] == [0, 1, 2, 0, 1] * 2
-    np.testing.assert_array_equal(numbered(1, 2)[0], data.batch(1, 2)[0])
 
 
 TOKENS, SEGMENTS = np.arange(12).reshape(3, 4) % 7, np.arange(12).reshape(3, 4) % 2

@@ -17,6 +17,8 @@ SMALL = {
     "intermediate_size": 20,
     "max_position_embeddings": 20,
 }
+
+
 HEADS = {"bert": ("mlm", "nsp"), "roberta": ("mlm",), "distilbert": ("mlm",), "albert": ("mlm", "sop"), "electra": ("mlm",)}
 
 
@@ -98,12 +100,6 @@ def test_a_saved_model_is_loaded_with_its_config(family, rng, tmp_path):
     ids, _ = batch(model.config, rng)
     for one, other in zip(answers(model, ids, ids * 0), answers(again, ids, ids * 0), strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_a_shared_block_is_listed_once():
-    model = build_model(small_config("albert"), ("mlm", "sop"))
-    names = [layer.name for layer in model.layers]
-    assert sum(name.startswith("Encoder-") and name.endswith("FeedForward") for name in names) == 1
 
 
 def test_groups_are_spans_of_layers():

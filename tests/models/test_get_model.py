@@ -1,4 +1,4 @@
-"""The graph that `get_model` builds."""
+"""The graph that `get_model` builds, and the arguments of older releases, taken or refused with their replacement."""
 
 import csv
 import re
@@ -12,7 +12,9 @@ from helpers.run_model import answers
 from helpers.small import BLOCKS, LENGTH, VOCAB, small_model
 
 import keras_bert_rebuild
-from keras_bert_rebuild import get_model
+from keras_bert_rebuild import AdamWarmup, compile_model, get_model
+from keras_bert_rebuild.layers import get_embedding, get_inputs
+from keras_bert_rebuild.models.get_model import FIELDS, OLD
 
 pytestmark = pytest.mark.backend
 
@@ -26,6 +28,8 @@ ARTICLE = {
     "pos_num": 512,
     "dropout_rate": 0.05,
 }
+
+
 TABLE = Path(__file__).parents[1] / "bert_base_summary.tsv"
 
 
@@ -111,13 +115,7 @@ def test_variable_paths_are_the_documented_ones():
     } <= paths
 
 
-def test_without_dropout_there_are_no_dropout_layers():
-    for rate in (0, -1):
-        assert not [layer for layer in small_model(dropout_rate=rate).layers if isinstance(layer, keras.layers.Dropout)]
-    assert len([layer for layer in small_model(dropout_rate=0.1).layers if isinstance(layer, keras.layers.Dropout)]) == 5
-
-
-@pytest.mark.parametrize(("rate", "count"), [(0.1, 8 + 8 * BLOCKS), (0.0, 7 + 6 * BLOCKS)])
+@pytest.mark.parametrize(("rate", "count"), [(0.1, 8 + 8 * BLOCKS), (0.0, 7 + 6 * BLOCKS), (-1, 7 + 6 * BLOCKS)])
 def test_layer_counts_are_those_of_keras_bert(rate, count):
     assert len(keras.Model(*small_model(training=False, dropout_rate=rate)).layers) == count
     assert len(small_model(dropout_rate=rate).layers) == count + 8
@@ -212,11 +210,6 @@ def test_any_length_works_without_a_static_one(rng):
     assert model.predict([ids[:, :5], ids[:, :5] * 0, ids[:, :5] * 0], verbose=0)[0].shape == (2, 5, VOCAB)
 
 
-def test_heads_that_do_not_divide_the_width_are_an_index_error():
-    with pytest.raises(IndexError, match="Invalid head number 3 with the given input dim 16"):
-        small_model(head_num=3)
-
-
 def test_a_length_beyond_the_positions_is_an_error():
     with pytest.raises(ValueError, match="seq_len must be at most 12, the rows of the position table; got 13"):
         small_model(seq_len=LENGTH + 1)
@@ -242,14 +235,6 @@ def test_the_token_embedding_is_a_symbolic_tensor_of_the_table():
         keras_bert_rebuild.get_token_embedding(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
 
 
-def test_get_embedding_and_get_inputs_compose_by_hand():
-    inputs = keras_bert_rebuild.layers.get_inputs(7)
-    assert [tensor.shape for tensor in inputs] == [(None, 7)] * 3
-    sequence, table = keras_bert_rebuild.layers.get_embedding(inputs, token_num=9, pos_num=7, embed_dim=4, dropout_rate=0.5)
-    assert sequence.shape == (None, 7, 4)
-    assert table.shape == (9, 4)
-
-
 def test_a_model_without_blocks_needs_heads():
     assert small_model(transformer_num=0).count_params() > 0
     with pytest.raises(IndexError, match="at least 1 encoder block"):
@@ -268,11 +253,55 @@ def test_a_classifier_is_built_on_the_pooled_output_as_keras_berts_notebooks_do(
     assert losses[-1] < losses[0] / 2
 
 
-def test_the_graph_is_drawn(tmp_path):
-    import shutil
+# Argument, and what the message names.
+REPLACED = {
+    "custom_layers": "call the layers that replaced the encoder",
+    "dropout": "it is called dropout_rate",
+    "lr": "pass it to compile_model(model, ...) as learning_rate",
+    "learning_rate": "compile_model(model, ...)",
+    "weight_decay": "compile_model(model, ...)",
+    "weight_decay_pattern": "compile_model(model, ...)",
+    "decay_steps": "compile_model(model, ...)",
+    "warmup_steps": "compile_model(model, ...)",
+    "hidden_size": "which is called embed_dim",
+    "num_hidden_layers": "which is called transformer_num",
+    "vocab_size": "which is called token_num",
+    "dropuot_rate": "did you mean dropout_rate?",
+}
 
-    pytest.importorskip("pydot", reason="drawing is pydot's")
-    if shutil.which("dot") is None:
-        pytest.skip("drawing needs Graphviz on the machine")
-    keras.utils.plot_model(small_model(), to_file=str(tmp_path / "model.png"))
-    assert (tmp_path / "model.png").read_bytes().startswith(b"\x89PNG")
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_an_argument_of_an_older_release_is_named_with_its_replacement(name):
+    with pytest.raises(ValueError, match=rf"get_model .*\b{name}\b") as caught:
+        small_model(**{name: 1e-4})
+    assert REPLACED[name] in str(caught.value)
+    assert "BertConfig" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_named_argument_is_refused():
+    for name in {*FIELDS, *OLD}:
+        with pytest.raises(ValueError, match=name):
+            small_model(**{name: 0})
+
+
+def test_an_argument_that_resembles_nothing_is_refused_without_a_guess():
+    with pytest.raises(ValueError, match=r"get_model has no argument zzz\.$"):
+        small_model(zzz=1)
+
+
+def test_fields_of_the_config_are_still_taken():
+    assert small_model(type_vocab_size=3, layer_norm_eps=1e-5).config.type_vocab_size == 3
+
+
+def test_the_call_in_the_message_on_custom_layers_builds_the_old_model():
+    inputs = get_inputs(8)[:2]
+    x, _ = get_embedding(inputs, token_num=20, pos_num=8, embed_dim=6)
+    model = keras.Model(inputs, keras.layers.LSTM(6, return_sequences=True, name="LSTM")(x))
+    assert [layer.name for layer in model.layers][-2:] == ["Embedding-Position", "LSTM"]
+
+
+def test_compile_model_and_adam_warmup_take_lr():
+    model = compile_model(small_model(), lr=0.25)
+    assert float(model.optimizer.learning_rate) == 0.25
+    assert float(AdamWarmup(10, 2, lr=0.5).learning_rate) == 0.5

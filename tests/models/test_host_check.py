@@ -8,10 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import BertModel
+from keras_bert_rebuild.models import memory
 from keras_bert_rebuild.models.batch_check import IdRule, check_ids
 from keras_bert_rebuild.models.checked_data import checked_data
 
+pytestmark = pytest.mark.backend
+
 WAYS = ("fit", "evaluate", "predict", "call", "train_on_batch", "test_on_batch", "predict_on_batch", "generator", "dataset")
+
 
 BAD_TOKENS = {
     "an id behind the vocabulary": (
@@ -166,19 +170,6 @@ def test_float_ids_survive_bfloat16():
     np.testing.assert_array_equal(model.predict((ids.astype("float32"), ids * 0.0), verbose=0), expected)
 
 
-def test_batches_of_lists_train_from_a_generator(rng):
-    x, y = small_batch(rng)
-    history = compiled(small_model()).fit(([list(x), list(y)] for _ in range(2)), steps_per_epoch=2, verbose=0).history
-    assert np.isfinite(history["loss"][0])
-
-
-def test_nested_lists_are_accepted(rng):
-    x, _ = small_batch(rng)
-    model = small_model()
-    expected = model.predict(x, verbose=0)[1]
-    np.testing.assert_array_equal(model.predict([a.tolist() for a in x], verbose=0)[1], expected)
-
-
 def test_a_prediction_that_would_fill_the_memory_says_so_before_it_starts(monkeypatch):
     monkeypatch.setattr("keras_bert_rebuild.models.memory.available_bytes", lambda: 20e9)
     model = small_model(token_num=30000, seq_len=512, pos_num=512)
@@ -258,3 +249,12 @@ def test_floats_pass_exactly_if_they_are_whole(value):
     elif not np.isfinite(value) or abs(value) < 2**62:
         with pytest.raises(ValueError, match="whole numbers"):
             check_ids(rule, np.array([value], "float32"))
+
+
+@pytest.mark.parametrize(("limit", "free"), [(1000, 700), (300, 0)])
+def test_the_file_cache_of_a_container_counts_as_free(limit, free, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
+    kinds = "anon 250\nfile 650\nactive_file 200\ninactive_file 400\nslab 0\n"
+    for name, text in (("max", f"{limit}\n"), ("current", "900\n"), ("stat", kinds)):
+        (tmp_path / f"memory.{name}").write_text(text)
+    assert memory.available_bytes() == free

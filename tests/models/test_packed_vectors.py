@@ -16,11 +16,21 @@ from keras_bert_rebuild.training.retrieval_losses import InBatchNegativesLoss
 pytestmark = pytest.mark.backend
 
 SIZES = (3, 9, 5, 12, 2, 7, 4, 6, 10, 3, 8)
+
+
 GROUPS = np.array([[0, 1, 2], [3, 4, -1], [5, 6, 7], [8, 9, 10]])
+
+
 LENGTH = 16
+
+
 MODULES = {name_of_module(module): module for module in modules()}
+
+
 # Whether a row may hold several of their texts.
 FAMILIES = dict.fromkeys(("bert", "roberta", "modernbert", "deberta_v2"), True)
+
+
 FAMILIES |= {"deberta_v2 with convolution": False, "xlnet": False}
 
 
@@ -87,21 +97,12 @@ def test_a_vector_is_the_mean_over_the_tokens_of_its_text(family):
 
 
 @pytest.mark.slow
-def test_packed_texts_have_the_gradients_of_texts_apart():
-    packed, apart = step(encoder()), step(encoder(), packed=False)
+@pytest.mark.parametrize("changes", [{"packed": False}, {"chunk": 1}, {"chunk": 3}], ids=str)
+def test_texts_apart_and_chunks_have_the_loss_and_the_gradients_of_packed_texts(changes):
+    packed, apart = step(encoder()), step(encoder(), **changes)
     np.testing.assert_allclose(packed[0], apart[0], atol=1e-5)
     assert packed[1] == pytest.approx(apart[1], rel=1e-5)
     for one, other in zip(packed[2], apart[2], strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", [1, 3])
-def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(chunk):
-    whole, chunked = step(encoder()), step(encoder(), chunk=chunk)
-    np.testing.assert_allclose(chunked[0], whole[0], atol=1e-5)
-    assert chunked[1] == pytest.approx(whole[1], rel=1e-5)
-    for one, other in zip(chunked[2], whole[2], strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 

@@ -64,14 +64,6 @@ def test_a_users_layer_on_top_does_not_see_padding(rng, batch, head, nested):
     assert np.abs(a - model.predict((ids, changed), verbose=0)).max() > 1e-4
 
 
-def test_average_pooling_is_the_mean_of_the_real_tokens(rng, batch):
-    ids, segments, _, _ = batch
-    inputs, output = small_model(training=False)
-    model = keras.Model(inputs, [output, keras.layers.GlobalAveragePooling1D()(output)])
-    sequence, pooled = model.predict((ids, segments), verbose=0)
-    np.testing.assert_allclose(pooled, sequence[:, : LENGTH - PADDING].mean(1), atol=1e-6)
-
-
 @pytest.mark.parametrize("max_predictions", [None, 4])
 def test_the_loss_does_not_see_padding(rng, batch, max_predictions):
     ids, segments, chosen, y = batch

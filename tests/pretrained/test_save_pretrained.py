@@ -1,4 +1,4 @@
-"""Models saved in other formats: the same bytes, whole folders or none."""
+"""Models saved in other formats, with their tokenizer files: the same bytes, whole folders or none."""
 
 import json
 import shutil
@@ -8,16 +8,23 @@ import keras
 import numpy as np
 import pytest
 from helpers.small import small_model
+from helpers.small_tasks import VOCABULARY, small_encoder
 from safetensors.numpy import load_file
+from tokenizers import AddedToken
 
 import keras_bert_rebuild as kb
-from keras_bert_rebuild import BertConfig, BertModel, from_pretrained, save_pretrained
+from keras_bert_rebuild import BertConfig, BertModel, WordPieceTokenizer, from_pretrained, load_vocabulary, save_pretrained
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, vocabulary_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+
+
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
+
+
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "all", "work", "and", "no", "Play"]
 
 
@@ -55,18 +62,6 @@ def test_conversions_through_all_formats_change_nothing(tmp_path):
     google = TensorFlowCheckpoint(tmp_path / "google")
     assert "cls/seq_relationship/output_weights" in google.names
     np.testing.assert_array_equal(google.read("cls/seq_relationship/output_weights"), before["cls.seq_relationship.weight"])
-
-
-@pytest.mark.backend("tensorflow")
-def test_tensorflow_reads_what_is_written_for_google(tmp_path):
-    import tensorflow as tf
-
-    save_pretrained(from_pretrained(GOLDEN / "bert_pretraining"), tmp_path / "google", "google")
-    reader = tf.train.load_checkpoint(str(tmp_path / "google" / "bert_model.ckpt"))
-    ours = TensorFlowCheckpoint(tmp_path / "google")
-    assert sorted(reader.get_variable_to_shape_map()) == ours.names
-    for name in ours.names:
-        np.testing.assert_array_equal(reader.get_tensor(name), ours.read(name))
 
 
 @pytest.mark.backend("tensorflow")
@@ -250,12 +245,6 @@ def test_nothing_half_written_remains(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_target_that_cannot_be_written_is_an_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path / "file" / "new")
-
-
 def test_question_answering_has_two_outputs_in_the_config_whatever_the_labels_are(tmp_path):
     """transformers gives the question answering head as many outputs as `id2label` has labels."""
     sizes = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4, "num_hidden_layers": 1}
@@ -303,12 +292,6 @@ def test_multiple_choice_has_the_names_of_its_class_in_transformers_whatever_the
         assert heads_of(from_pretrained(tmp_path)) == ("multiple_choice",)
 
 
-def test_an_existing_folder_keeps_its_other_files(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "config.json", "model.safetensors", "notes.txt"]
-
-
 @pytest.mark.parametrize("format", ["huggingface", "google", "keras"])
 def test_a_folder_of_another_kind_is_refused_and_files_of_the_user_stay(tmp_path, format):
     model = from_pretrained(GOLDEN / "bert")
@@ -325,3 +308,39 @@ def test_a_folder_of_another_kind_is_refused_and_files_of_the_user_stay(tmp_path
         save_pretrained(model, tmp_path / "model", format, vocabulary=WORDS)
     assert all((tmp_path / "model" / name).read_text() == "mine" for name in ("README.md", ".git/HEAD", "train.py"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "model", "run", "tokens"]
+
+
+def test_a_vocabulary_with_a_repeated_line_keeps_its_ids(tmp_path):
+    path, written = tmp_path / "vocab.txt", tmp_path / "written.txt"
+    path.write_text("[PAD]\na\nb\na\nc\n", encoding="utf-8")
+    written.write_bytes(vocabulary_files(path, 8)["vocab.txt"])
+    assert load_vocabulary(written) == {**load_vocabulary(path), "[gap 1]": 1}
+
+
+def test_a_link_out_of_a_folder_is_not_read_and_those_of_a_cache_are(tmp_path):
+    secret, folder = tmp_path / "secret", tmp_path / "model"
+    secret.write_text("a private key")
+    folder.mkdir()
+    (folder / "vocab.txt").symlink_to(secret)
+    with pytest.warns(UserWarning, match=r"vocab\.txt is a link to .*secret, outside its folder, and is skipped"):
+        assert read_tokenizer_files(folder) == {}
+    cache = tmp_path / "models--google--bert"
+    for name in ("blobs", "snapshots/1a"):
+        (cache / name).mkdir(parents=True)
+    (cache / "blobs" / "0f").write_text("[PAD]")
+    (cache / "snapshots" / "1a" / "vocab.txt").symlink_to("../../blobs/0f")
+    (cache / "snapshots" / "1a" / "merges.txt").symlink_to(secret)
+    with pytest.warns(UserWarning, match=r"merges\.txt is a link"):
+        assert read_tokenizer_files(cache / "snapshots" / "1a") == {"vocab.txt": b"[PAD]"}
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "vocab.txt").write_text("[UNK]")
+    (shared / "model").mkdir()
+    (shared / "model" / "vocab.txt").symlink_to("../vocab.txt")
+    assert read_tokenizer_files(shared / "model") == {"vocab.txt": b"[UNK]"}
+
+
+def test_googles_vocabulary_has_added_tokens_that_no_other_file_names(tmp_path):
+    tokenizer = WordPieceTokenizer([*VOCABULARY, "[E1]"], added_tokens=[AddedToken("[E1]", special=True)])
+    save_pretrained(small_encoder((), vocab_size=len(tokenizer)), tmp_path / "google", "google", vocabulary=tokenizer)
+    assert load_vocabulary(tmp_path / "google" / "vocab.txt") == tokenizer.vocabulary

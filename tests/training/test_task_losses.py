@@ -1,16 +1,21 @@
-"""The losses of fine-tuning and distillation against plain NumPy, that of a CRF against an enumeration of all sequences."""
+"""The losses of pretraining, fine-tuning and distillation against float64, that of a CRF against all sequences."""
 
 import itertools
 
 import keras
 import numpy as np
 import pytest
-from helpers.reference import softmax
+from helpers.reference import cross_entropy, softmax
+from helpers.small import compiled, small_batch, small_model
 from helpers.small_tasks import small_task
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from keras_bert_rebuild.data.labelled.labelled_examples import Question
 from keras_bert_rebuild.layers import ConditionalRandomField
 from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer
+from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 from keras_bert_rebuild.training.task_losses import (
     ChoiceLoss,
     ConditionalRandomFieldLoss,
@@ -18,6 +23,78 @@ from keras_bert_rebuild.training.task_losses import (
     LabelLoss,
     SpanLoss,
 )
+
+pytestmark = pytest.mark.backend
+
+
+@given(arrays("float32", (3, 4, 6), elements=st.floats(-100, 100, width=32)), st.integers(0, 5))
+def test_the_loss_is_exact_for_logits_up_to_100(logits, label):
+    labels = np.full((3, 4), label)
+    expected = cross_entropy(logits, labels).mean()
+    assert float(PretrainingLoss()(labels, logits)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    assert float(PretrainingLoss()(labels[..., None], logits)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_the_config_round_trip_preserves_the_number_of_predictions():
+    copy = PretrainingLoss.from_config(PretrainingLoss(max_predictions=7, chunk=5, reduction="sum").get_config())
+    assert copy.max_predictions == 7
+    assert copy.chunk == 5
+    assert copy.reduction == "sum"
+
+
+def test_no_predictions_at_all_are_an_error():
+    with pytest.raises(ValueError, match="max_predictions must be at least 1"):
+        PretrainingLoss(max_predictions=0)
+    with pytest.raises(ValueError, match="chunk must be at least 1 position"):
+        PretrainingLoss(chunk=0)
+
+
+@given(arrays("float32", (3, 6), elements=st.floats(-30, 30, width=32)), st.integers(0, 5))
+def test_the_loss_of_probabilities_is_that_of_their_logits(logits, label):
+    expected = cross_entropy(logits, np.full(3, label)).mean()
+    probabilities = softmax(logits.astype("float64")).astype("float32")
+    assert float(PretrainingLoss(from_logits=False)(np.full((3, 1), label), probabilities)) == pytest.approx(
+        expected, rel=1e-5, abs=1e-6
+    )
+
+
+def test_a_probability_of_0_has_a_finite_loss():
+    loss = PretrainingLoss(from_logits=False)
+    assert float(loss(np.array([1]), np.array([[1.0, 0.0]], "float32"))) == pytest.approx(85.2, abs=0.1)
+    assert PretrainingLoss.from_config(loss.get_config()).from_logits is False
+
+
+@pytest.mark.parametrize("arguments", [{"max_predictions": 3}, {"chunk": 8}])
+def test_gathering_and_chunks_need_logits(arguments):
+    with pytest.raises(ValueError, match="max_predictions and chunk are for a loss from logits; got"):
+        PretrainingLoss(from_logits=False, **arguments)
+
+
+def test_every_position_counts_once_for_any_batches(rng):
+    p = rng.dirichlet(np.ones(5), 12).astype("float32")
+    labels = rng.integers(0, 5, 12)
+    metric = Perplexity()
+    for part in (slice(0, 2), slice(2, 12)):
+        metric.update_state(labels[part], np.log(p[part]))
+    assert float(metric.result()) == pytest.approx(np.exp(-np.log(p[np.arange(12), labels]).mean()), rel=1e-5)
+
+
+def test_weights_count_and_labels_of_weight_0_may_be_anything():
+    metric = Perplexity()
+    metric.update_state(np.array([[0], [-100]]), np.log([[0.25, 0.75], [0.5, 0.5]]), sample_weight=np.array([1.0, 0.0]))
+    assert float(metric.result()) == pytest.approx(4.0)
+
+
+@pytest.mark.slow
+def test_a_compiled_model_is_saved_with_it(rng, tmp_path):
+    x, y = small_batch(rng)
+    model = compiled(small_model(transformer_num=1), metrics=[["accuracy", Perplexity()], ["accuracy"]], max_predictions=4)
+    logs = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert set(logs) == {"loss", "MLM_loss", "NSP_loss", "MLM_accuracy", "MLM_perplexity", "NSP_accuracy"}
+    assert logs["MLM_perplexity"] == pytest.approx(np.exp(logs["MLM_loss"]), rel=1e-4)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.evaluate(x, y, verbose=0, return_dict=True) == pytest.approx(logs, rel=1e-6)
 
 
 def cross_entropies(logits, labels):
@@ -78,7 +155,7 @@ def test_choices_are_compared_within_their_question_and_padding_rows_are_left_ou
     assert float(ChoiceLoss()(labels, logits.reshape(6, 1))) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", [LabelLoss([1.0, 2.0]), SpanLoss(), ChoiceLoss()])
+@pytest.mark.parametrize("loss", [LabelLoss([1.0, 2.0]), SpanLoss(), ChoiceLoss(), ConditionalRandomFieldLoss(name="chains")])
 def test_a_loss_round_trips_through_its_config(loss):
     again = keras.losses.deserialize(keras.losses.serialize(loss))
     assert type(again) is type(loss)
@@ -86,7 +163,11 @@ def test_a_loss_round_trips_through_its_config(loss):
 
 
 LABELS = 3
+
+
 NONE = -100
+
+
 Y = np.array([[NONE, 1, NONE, 2, 0], [2, 2, 1, 0, 1], [NONE, 0, NONE, NONE, NONE], [NONE] * 5])
 
 
@@ -187,22 +268,6 @@ def test_a_step_follows_the_gradient_of_finite_differences(rng, scores, jit_comp
             assert old[place] - new[place] == pytest.approx((ends[0] - ends[1]) / (2 * epsilon), abs=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("jit_compile", [False, "auto"])
-def test_a_chain_learns_what_single_positions_do_not_show(rng, jit_compile):
-    """Labels in a cycle, from scores that show only where the cycle starts."""
-    x = np.zeros((16, 6, LABELS), "float32")
-    y = (np.arange(6) + rng.integers(0, LABELS, (16, 1))) % LABELS
-    x[np.arange(16), 0, y[:, 0]] = 5.0
-    inputs = keras.Input((None, LABELS))
-    layer = ConditionalRandomField(name="crf")
-    model = keras.Model(inputs, layer(inputs))
-    model.compile(optimizer=keras.optimizers.Adam(0.3), loss=ConditionalRandomFieldLoss(), jit_compile=jit_compile)
-    losses = model.fit(x, y, epochs=20, batch_size=8, verbose=0).history["loss"]
-    assert losses[-1] < losses[0] / 5
-    assert layer.decode(model.predict(x, verbose=0)).tolist() == y.tolist()
-
-
 def test_a_chain_of_weight_2_counts_twice(rng, scores):
     layer, loss = layer_with(rng), ConditionalRandomFieldLoss()
     rows = [0, 0, 1]
@@ -214,12 +279,6 @@ def test_a_chain_of_weight_2_counts_twice(rng, scores):
 def test_outputs_of_another_layer_are_one_sentence(scores):
     with pytest.raises(ValueError, match=r"a ConditionalRandomField, \(batch, 10, 3\) for labels of length 5; got the length 5"):
         ConditionalRandomFieldLoss()(Y, keras.ops.convert_to_tensor(scores))
-
-
-def test_the_loss_round_trips_through_its_config():
-    loss = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(ConditionalRandomFieldLoss(name="chains")))
-    assert isinstance(loss, ConditionalRandomFieldLoss)
-    assert loss.name == "chains"
 
 
 def test_what_does_not_count_may_be_anything():

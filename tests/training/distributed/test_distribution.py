@@ -1,15 +1,22 @@
-"""What `distribute` chooses, its errors where Keras cannot do it, and the weights that its table shards."""
+"""What `distribute` chooses, the weights it shards, and its errors and warnings: uneven batches, devices that are not used."""
 
+import json
 import re
 
 import keras
+import numpy as np
 import pytest
+from helpers.other_process import finish, start
 
 from keras_bert_rebuild import BertConfig, build_model, distribute, pretrain
 from keras_bert_rebuild.families.xlnet import XLNetConfig
+from keras_bert_rebuild.models import devices_in_use
+from keras_bert_rebuild.models.devices_in_use import check_even_batches
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.distributed import distribution
 from keras_bert_rebuild.training.distributed.distribution import KINDS, LAYOUT, OF_BACKEND, Distribution, axes_of
+
+pytestmark = pytest.mark.backend
 
 BACKEND = keras.config.backend()
 
@@ -128,3 +135,97 @@ def test_all_weights_of_a_block_are_sharded_except_those_added_after_a_sum(paths
 )
 def test_a_weight_is_sharded_along_the_first_axes_that_divide_it(path, shape, devices, axes):
     assert axes_of(path, shape, devices) == axes
+
+
+KIND = {"tensorflow": "mirrored", "jax": "data"}.get(BACKEND)
+
+
+on_two_devices = pytest.mark.skipif(BACKEND == "torch", reason="torch trains on one device")
+
+
+@pytest.fixture(scope="module")
+def told():
+    """The output of `unused_devices.py`."""
+    code, out, err = finish(start("unused_devices.py", devices=2))
+    assert code == 0, err
+    return json.loads(out.splitlines()[-1])
+
+
+@on_two_devices
+@pytest.mark.slow(torch=True)
+def test_a_training_outside_of_the_chosen_devices_warns_at_its_call(told):
+    words = "distribute({!r}) was called but not entered, so this model trains on one device and not on 2: build, compile "
+    words += "and train it inside `with distribute({!r}):`."
+    expected = [[words.format(KIND, KIND), "unused_devices.py"]]
+    assert told["forgotten"] == told["kept"] == expected
+    if BACKEND == "jax":
+        assert told["auto"] == [[words.format("auto", "auto"), "unused_devices.py"]]
+
+
+@on_two_devices
+@pytest.mark.slow(torch=True)
+def test_nobody_else_is_warned(told):
+    silent = ["nothing chosen", "once", "entered later", "after it", "one device", "entered", "one device entered"]
+    silent += ["after pretrain", *(["set by Keras"] if BACKEND == "jax" else [])]
+    assert [told[case] for case in silent] == [[]] * len(silent)
+    assert "must be a multiple of 2" in told["pretrain"][0]
+
+
+def test_entering_devices_forgets_what_was_chosen_before():
+    devices_in_use.expect_use("data", 8)
+    with Distribution("none"):
+        assert devices_in_use._waiting == []
+
+
+SENTENCE = "a batch must have a multiple of 2 examples, the same number for each device; got {}: choose such a batch "
+
+
+SENTENCE += "size, and drop an incomplete last batch."
+
+
+@pytest.fixture(scope="module")
+def tried():
+    """The output of `uneven_batches.py`."""
+    code, out, err = finish(start("uneven_batches.py", devices=2))
+    assert code == 0, err
+    return json.loads(out.splitlines()[-1])
+
+
+@on_two_devices
+@pytest.mark.slow(torch=True)
+def test_uneven_batches_are_one_sentence(tried):
+    uneven = tried["uneven"]
+    refused = {case: uneven.pop(case) for case in ("arrays", "a PyDataset", "a generator", "evaluation")}
+    refused |= {"validation": uneven.pop("validation data")}
+    assert refused == dict.fromkeys(refused, f"ValueError: {SENTENCE.format(3)}") | {
+        "validation": f"ValueError: {SENTENCE.format(7)}"
+    }
+    assert uneven.pop("a validation split") == f"ValueError: {SENTENCE.format(1)}"
+    assert tried["empty"] == dict.fromkeys(tried["empty"], f"ValueError: {SENTENCE.format(1)}")
+    if BACKEND == "tensorflow":
+        assert SENTENCE.format(3) in uneven.pop("a tf.data.Dataset")
+        for case, got in uneven.items():  # predictions, and single batches, which every replica gets whole
+            np.testing.assert_allclose(got, tried["whole"][case], rtol=0, atol=1e-5)
+    else:
+        assert uneven == dict.fromkeys(uneven, f"ValueError: {SENTENCE.format(3)}")
+
+
+@on_two_devices
+@pytest.mark.slow(torch=True)
+def test_even_batches_take_the_steps_of_one_device(tried):
+    for one, two in tried["even"].values():
+        np.testing.assert_allclose(two, one, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("examples", "batch_size", "split", "wrong"),
+    [(64, None, 0.0, None), (63, None, 0.0, 31), (64, 7, 0.0, 7), (6, 32, 0.0, None), (20, 8, 0.1, None), (20, 8, 0.25, 7)],
+)
+def test_arrays_are_judged_by_the_batches_that_keras_will_cut(examples, batch_size, split, wrong):
+    x = {"ids": np.zeros((examples, 3)), "segments": None}
+    check_even_batches(1, x, batch_size, split)
+    if wrong is None:
+        check_even_batches(2, x, batch_size, split)
+    else:
+        with pytest.raises(ValueError, match=f"a multiple of 2 examples.*; got {wrong}:"):
+            check_even_batches(2, x, batch_size, split)

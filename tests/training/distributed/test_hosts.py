@@ -1,12 +1,14 @@
-"""The settings with which a host joins others, what the hosts agree on, and how they leave."""
+"""The settings with which a host joins others, what the hosts agree on, and how they stop together and leave."""
 
 import atexit
 import os
+import signal
 import sys
 
 import keras
 import numpy as np
 import pytest
+from helpers.tiny_training import At, fit, tiny_model
 
 from keras_bert_rebuild.training.distributed import hosts
 from keras_bert_rebuild.training.distributed.hosts import (
@@ -19,8 +21,14 @@ from keras_bert_rebuild.training.distributed.hosts import (
     trained_together,
     whole_array,
 )
+from keras_bert_rebuild.training.state import callbacks
+from keras_bert_rebuild.training.state.callbacks import StopTogether
+
+pytestmark = pytest.mark.backend
 
 ENVIRONMENT = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES", "KERAS_DISTRIBUTION_PROCESS_ID")
+
+
 IS_JAX = keras.config.backend() == "jax"
 
 
@@ -133,3 +141,78 @@ def test_a_host_that_leaves_on_its_own_ends_even_if_its_output_is_closed(monkeyp
         patched.setattr(sys, "stdout", Closed())
         hosts._leave_alone()
     assert codes == [EXIT_CODE]
+
+
+class Count:
+    """Counts the finished batches."""
+
+    def __init__(self):
+        self.batches = 0
+
+    def __call__(self, values):
+        """Like `gathered` on the first of two hosts, the other of which gets a signal after its third batch."""
+        self.batches += 1
+        return np.array([values, [signal.SIGTERM if self.batches >= 3 else 0]])
+
+
+def test_a_signal_to_another_host_ends_the_training_here(monkeypatch):
+    count = Count()
+    monkeypatch.setattr(callbacks, "gathered", count)
+    stop = StopTogether(every_steps=1)
+    fit(tiny_model(), 6, [stop])
+    assert count.batches == 3
+    assert stop.received == signal.SIGTERM
+
+
+def test_a_signal_to_this_host_waits_until_all_know(monkeypatch):
+    asked = []
+
+    def gathered(values):
+        asked.append(values)
+        return np.array([values, [0]])
+
+    monkeypatch.setattr(callbacks, "gathered", gathered)
+    seen = []
+
+    def send(callback):
+        os.kill(os.getpid(), signal.SIGINT)
+        seen.append((stop.received, callback.model.stop_training))
+
+    stop = StopTogether(every_steps=1)
+    fit(tiny_model(), 6, [stop, At(2, send)])
+    assert seen == [(None, False)]  # nothing happens here before the others know of it
+    assert asked == [[0], [0], [signal.SIGINT]]
+    assert stop.received == signal.SIGINT
+
+
+def test_a_training_after_one_that_was_stopped_is_not_stopped_again(monkeypatch):
+    asked = []
+
+    def gathered(values):
+        asked.append(values)
+        return np.array([values, [0]])
+
+    monkeypatch.setattr(callbacks, "gathered", gathered)
+    stop = StopTogether(every_steps=1)
+    fit(tiny_model(), 3, [stop, At(1, lambda callback: os.kill(os.getpid(), signal.SIGINT))])
+    assert asked == [[0], [signal.SIGINT]]
+    asked.clear()
+    fit(tiny_model(), 3, [stop])
+    assert asked == [[0], [0], [0], [0]]  # after each batch, and at the end of the epoch
+    assert stop.received is None
+
+
+def test_hosts_ask_each_other_after_the_same_batches_and_at_the_end_of_an_epoch(monkeypatch):
+    asked, batches = [], []
+
+    class Note(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            batches.append(batch)
+
+    def gathered(values):
+        asked.append(len(batches))
+        return np.array([values, [0]])
+
+    monkeypatch.setattr(callbacks, "gathered", gathered)
+    fit(tiny_model(), 7, [StopTogether(every_steps=3), Note()], epochs=2)
+    assert asked == [3, 6, 7, 10, 13, 14]

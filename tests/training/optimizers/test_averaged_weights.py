@@ -35,21 +35,6 @@ def test_the_averages_are_in_the_model_inside_and_the_weights_afterwards(rng):
     np.testing.assert_array_equal(model.predict(x, verbose=0), answers)
 
 
-def test_evaluating_inside_does_not_disturb_the_training(rng):
-    weights, x, y = linear_data(rng, 6)
-    after = []
-    for evaluates in (True, False):
-        model = linear_model(weights, AdamW(0.1, ema_momentum=0.5))
-        for _ in range(2):
-            model.fit(x, y, batch_size=2, shuffle=False, verbose=0)
-            if evaluates:
-                with averaged_weights(model):
-                    model.evaluate(x, y, batch_size=2, verbose=0)
-        after.append([value(v) for v in model.weights + model.optimizer.variables])
-    for evaluated, undisturbed in zip(*after, strict=True):
-        np.testing.assert_array_equal(evaluated, undisturbed)
-
-
 def test_a_model_saved_inside_has_the_averages_as_weights_and_as_averages(rng, tmp_path):
     model, _ = trained(rng, AdamW(0.1, ema_momentum=0.5))
     averages = [value(model.optimizer.average_of(w)).copy() for w in model.weights]

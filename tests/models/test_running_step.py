@@ -57,16 +57,6 @@ def test_a_model_has_its_functions_of_before_again_and_those_of_an_ended_interve
     assert forgotten() is None
 
 
-def test_the_functions_of_an_equal_execution_are_used_again():
-    model, outer, inner = small_encoder(()), rule(), rule()
-    with executing(outer, inner):
-        model.predict(INPUTS, verbose=0)
-        within = model.predict_function
-    with executing(outer), executing(inner):
-        model.predict(INPUTS, verbose=0)
-        assert model.predict_function is within
-
-
 def test_a_step_that_is_compiled_under_a_rule_follows_it_and_the_next_one_does_not():
     model = small_encoder(("classification",), labels=("cat", "dog"))
     plain = model.predict(INPUTS, verbose=0)
