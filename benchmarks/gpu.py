@@ -23,7 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # The parts of the suite whose digits or kernels depend on the device; the others compute on none or start clusters of processors.
-TESTS = ("kernels", "layers", "models", "pretrained", "tasks", "training/optimizers", "training/test_task_losses.py", "test_oracles.py")
+LOSSES = "training/test_task_losses.py"
+TESTS = ("kernels", "layers", "models", "pretrained", "tasks", "training/optimizers", LOSSES, "test_oracles.py")
 # A line of pytest's end, such as "4 failed, 650 passed in 80.1s".
 END = re.compile(r"^.*\b(?:passed|failed|error)\b.* in [\d.]+s.*$", re.MULTILINE)
 

@@ -172,7 +172,7 @@ def dense_weights(name, rows, columns, bias=True, cut=(), bias_cut=(), heads=(No
 
 def in_window(attention):
     """The `Part` of windowed (local) attention, from that of full attention."""
-    queries, scores, sums, *others = attention.held
+    queries, scores, sums, *outputs = attention.held
     return replace(
         attention,
         name="Windowed attention",
@@ -182,7 +182,7 @@ def in_window(attention):
             replace(queries, dtype=PRODUCT, times="1 + 2·M"),
             Held(scores.what, ("S", "V"), FLOAT32, "A", scores=True),
             sums,
-            *others,
+            *outputs,
         ),
         working=(Held("attention: probabilities and two gradients", ("S", "V"), COMPUTE, "3·A", scores=True),),
     )
@@ -199,7 +199,7 @@ def with_heads(attention, count, before, bias):
     """
     narrow = f"{count}·{HEAD_WIDTH}"
 
-    def of_weight(weight):
+    def narrowed(weight):
         shape = tuple(narrow if axis == weight.head_axis else size for axis, size in enumerate(weight.shape))
         return replace(weight, shape=shape)
 
@@ -207,7 +207,7 @@ def with_heads(attention, count, before, bias):
     return replace(
         attention,
         name=f"Attention, {count} of {before} heads",
-        weights=tuple(map(of_weight, attention.weights)),
+        weights=tuple(map(narrowed, attention.weights)),
         spelling=f"{count}·D·{HEAD_WIDTH}·3"
         + (f" + {count}·{HEAD_WIDTH}·3" if bias else "")
         + f" + {narrow}·D"

@@ -147,8 +147,8 @@ def heads_with_dropout_before_pooler():
     Returns:
         A dictionary like `HEADS`.
     """
-    first, *others = HEADS["classification"].reads
-    return {**HEADS, "classification": replace(HEADS["classification"], reads=(first, f"{first}-Dropout", *others))}
+    first, *rest = HEADS["classification"].reads
+    return {**HEADS, "classification": replace(HEADS["classification"], reads=(first, f"{first}-Dropout", *rest))}
 
 
 def heads_through_transform(pooling):

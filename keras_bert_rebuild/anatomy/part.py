@@ -98,7 +98,7 @@ class Part:
     Reference: Korthikanti et al., 2022, section 4.1 (https://arxiv.org/abs/2205.05198)."""
 
     kept_float32: str = "0"
-    """The same for values that are always float32."""
+    """As `kept`, for values that are always float32."""
 
     held: tuple = ()
     """What a compiled training step saves; everything else is recomputed in the backward pass."""
@@ -147,14 +147,14 @@ def in_letters(part, **letters):
     """A part with letters in its formulas and shapes replaced, such as `E="H"` for tables of the hidden size."""
 
     def replaced(text):
-        return re.sub(r"[A-Z]+", lambda found: letters.get(found[0], found[0]), text)
+        return re.sub(r"[A-Z]+", lambda match: letters.get(match[0], match[0]), text)
 
-    def of_weight(weight):
+    def with_letters(weight):
         return replace(weight, shape=tuple(map(replaced, weight.shape)))
 
     formulas = {name: replaced(getattr(part, name)) for name in ("operations", "kept", "kept_float32")}
     spelling = part.spelling and replaced(part.spelling)
-    return replace(part, weights=tuple(map(of_weight, part.weights)), spelling=spelling, **formulas)
+    return replace(part, weights=tuple(map(with_letters, part.weights)), spelling=spelling, **formulas)
 
 
 # Each letter and its meaning. E, U, R, C, K, B, N, V and M are not in the article.
@@ -235,8 +235,8 @@ def value(formula, letters):
     2362368
     """
     terms = formula.replace(HEAD_WIDTH, "W").replace("(", "").replace(")", "").split(" + ")
-    known = {**letters, "W": letters["D"] // letters["A"] if "A" in letters else 0}
-    return sum(math.prod(known[factor] if factor in known else int(factor) for factor in term.split("·")) for term in terms)
+    sizes = {**letters, "W": letters["D"] // letters["A"] if "A" in letters else 0}
+    return sum(math.prod(sizes[factor] if factor in sizes else int(factor) for factor in term.split("·")) for term in terms)
 
 
 def filled_in(formula, letters):
@@ -248,4 +248,4 @@ def filled_in(formula, letters):
     '12·768·64·3 + 3·768'
     """
     pattern = re.escape(HEAD_WIDTH) + "|[A-Z]+|[0-9]+"
-    return re.sub(pattern, lambda found: f"{value(found[0], letters):,}", formula)
+    return re.sub(pattern, lambda match: f"{value(match[0], letters):,}", formula)

@@ -27,7 +27,7 @@ def parts_of(encoder, heads):
     Returns:
         Triples of a `Part`, the number of distinct blocks that have it, and how often it runs; 1 and 1 outside blocks.
     """
-    # Blocks with all norms come first, so that every part is in its place.
+    # Blocks with all norms come first, so that the parts are in the order of the graph.
     distinct = Counter(
         part for block in sorted(encoder.distinct, key=lambda block: not block.first_norm) for part in block_parts(block)
     )
@@ -154,20 +154,20 @@ def _after_blocks(encoder, heads):
     """The final norm if there is one, and the heads, the pooler once; in the article's order, MLM first."""
     if encoder.final_norm is not None:
         yield norm_part(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
-    chosen = [encoder.heads[name] for name in encoder.heads if name in heads]
-    parts = [part for head in chosen for part in head.parts if encoder.crf or part is not CRF_PART]
+    used = [encoder.heads[name] for name in encoder.heads if name in heads]
+    parts = [part for head in used for part in head.parts if encoder.crf or part is not CRF_PART]
     # A transform that heads share is counted once, with the first of them.
     first_of = {}
     for part in parts:
-        first_of.setdefault(part.layer, _of_encoder(encoder, part))
+        first_of.setdefault(part.layer, _head_part(encoder, part))
     parts = list(first_of.values())
-    if any(head.pooled for head in chosen):
+    if any(head.pooled for head in used):
         first = sum(part.article is not None and part.article < POOLER_PART.article for part in parts)
         parts.insert(first, POOLER_PART)
     yield from parts
 
 
-def _of_encoder(encoder, part):
+def _head_part(encoder, part):
     """A part of a head with the weights it has in this encoder."""
     dense, norm, vocabulary = (part.layer for part in MLM_PARTS)
     if part.layer == norm:  # same kind as the embedding's norm, unless the MLM head has its own

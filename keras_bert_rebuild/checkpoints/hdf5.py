@@ -36,15 +36,15 @@ def check_hdf5(file, size, where):
     while groups:
         group = groups.pop()
         for name in group:
-            found = member(group, name, where)
-            if _address(found) in seen:
+            item = member(group, name, where)
+            if _address(item) in seen:
                 continue
-            seen.add(_address(found))
+            seen.add(_address(item))
             check_limit("hdf5_objects", len(seen), str(where))
-            if isinstance(found, h5py.Group):
-                groups.append(found)
+            if isinstance(item, h5py.Group):
+                groups.append(item)
             else:
-                declared += _declared_bytes(found, maximum, where)
+                declared += _declared_bytes(item, maximum, where)
             if declared > maximum:
                 raise ValueError(f"{where} declares arrays of {declared:,} bytes; the limit for its {size:,} bytes is {maximum:,}.")
 
@@ -86,8 +86,8 @@ def _elsewhere(where, path):
     return ValueError(f"{where} has {printable(path)} as a link to another file or name, which is refused.")
 
 
-def _address(found):
-    info = h5py.h5o.get_info(found.id)
+def _address(item):
+    info = h5py.h5o.get_info(item.id)
     return info.fileno, info.addr
 
 

@@ -153,10 +153,10 @@ def files_of_index(path):
     return {name: path.parent / file for name, file in weight_map.items()}
 
 
-def check_index(path, file_of, found):
+def check_index(path, file_of, file_with):
     """Refuse an index that does not match its files."""
-    for name in file_of.keys() | found.keys():
+    for name in file_of.keys() | file_with.keys():
         if name not in file_of:
-            raise ValueError(f"{path} does not list {printable(name)}, which is in {found[name].name}.")
-        if found.get(name) != file_of[name]:
+            raise ValueError(f"{path} does not list {printable(name)}, which is in {file_with[name].name}.")
+        if file_with.get(name) != file_of[name]:
             raise ValueError(f"{path} lists {printable(name)} in {file_of[name].name}, which does not contain it.")

@@ -64,7 +64,7 @@ class NameTable:
         present = {row.path for row in rows if row.name in names}
         return [row.name for row in rows if row.use == "both" and row.path not in present]
 
-    def canonical(self, name, known):
+    def canonical(self, name, names):
         """A name in the table's spelling.
 
         Args:
@@ -73,7 +73,7 @@ class NameTable:
         """
         for pattern, replacement in self.spellings:
             name = re.sub(pattern, replacement, name)
-        return self.prefix + name if self.prefix + name in known else name
+        return self.prefix + name if self.prefix + name in names else name
 
     def is_ignored(self, name):
         """Whether a name is not that of a weight."""
@@ -134,10 +134,10 @@ def layout_of(name):
             that, or "stacked:A" for "heads:A" of all layers in one array.
     """
     kind, _, heads = name.partition(":")
-    return _of_heads(kind, int(heads)) if heads else LAYOUTS[kind]
+    return _head_layout(kind, int(heads)) if heads else LAYOUTS[kind]
 
 
-def _of_heads(kind, heads):
+def _head_layout(kind, heads):
     def split(array):
         return array.reshape(*array.shape[:-1], heads, -1)
 
@@ -232,7 +232,7 @@ def tied(module):
 
 
 def optional(module):
-    """The same module, which a config may leave out; a head is recognised without it."""
+    """A module that a config may leave out; a head is recognised without it."""
     return replace(module, use="optional")
 
 

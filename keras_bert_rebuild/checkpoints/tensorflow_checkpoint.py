@@ -102,10 +102,10 @@ def checkpoint_prefix(path):
     """The prefix of a checkpoint's files, from the prefix itself, one of the files, or their folder."""
     path = Path(path)
     if path.is_dir():
-        found = sorted(path.glob("*.index"))
-        if len(found) != 1:
-            raise ValueError(f"expected a folder with one checkpoint; {path} has {len(found)} files ending in .index.")
-        return found[0].with_suffix("")
+        indexes = sorted(path.glob("*.index"))
+        if len(indexes) != 1:
+            raise ValueError(f"expected a folder with one checkpoint; {path} has {len(indexes)} files ending in .index.")
+        return indexes[0].with_suffix("")
     for ending in (".index", ".meta"):
         if path.name.endswith(ending):
             path = path.with_name(path.name.removesuffix(ending))
@@ -131,8 +131,8 @@ def write_tensorflow_checkpoint(prefix, arrays):
         for name, array in arrays:
             array = np.ascontiguousarray(array)
             if array.dtype not in NUMBER_OF:
-                known = ", ".join(dtype.name for dtype in NUMBER_OF)
-                raise ValueError(f"a TensorFlow checkpoint stores {known}; {name} is {array.dtype.name}: choose another dtype.")
+                supported = ", ".join(dtype.name for dtype in NUMBER_OF)
+                raise ValueError(f"a TensorFlow checkpoint stores {supported}; {name} is {array.dtype.name}: choose another dtype.")
             shape = b"".join(make_field(2, make_field(1, length)) for length in array.shape)
             entry = make_field(1, NUMBER_OF[array.dtype]) + make_field(2, shape)
             entry += make_field(4, file.tell()) + make_field(5, array.nbytes) + make_fixed32(6, masked_crc(array))

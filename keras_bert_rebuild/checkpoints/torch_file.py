@@ -33,8 +33,8 @@ def check_torch_version(path):
         ValueError: torch is too old.
     """
     version = metadata.version("torch")
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found is None or (int(found[1]), int(found[2])) < SAFE_VERSION:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is None or (int(match[1]), int(match[2])) < SAFE_VERSION:
         minimum = ".".join(map(str, SAFE_VERSION))
         raise ValueError(
             f"{path} can only be read safely by torch {minimum} or later; got {version}: pip install --upgrade torch, or save the "
@@ -150,16 +150,16 @@ class TorchFile:
             )
         check_torch_version(path)
         file_of = None if path.suffix != ".json" else files_of_index(path)
-        self._tensors, found = {}, {}
+        self._tensors, file_with = {}, {}
         for file in [path] if file_of is None else sorted(set(file_of.values())):
             tensors = _tensors(file)
             twice = sorted(self._tensors.keys() & tensors.keys())
             if twice:
                 raise ValueError(f"{printable(twice[0])} is in two of the files listed in {path}.")
             self._tensors |= tensors
-            found |= dict.fromkeys(tensors, file)
+            file_with |= dict.fromkeys(tensors, file)
         if file_of is not None:
-            check_index(path, file_of, found)
+            check_index(path, file_of, file_with)
 
     @property
     def names(self):

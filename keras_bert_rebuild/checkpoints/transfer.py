@@ -113,15 +113,15 @@ def load_variables(
     shapes = {variable.path: tuple(variable.shape) for variable in variables}
     fills, row_names = {}, set()  # array to the variables it fills, so that it is read once
     for variable in variables:
-        found = [row for row in by_path.get(variable.path, ()) if row.name in names]
+        matching = [row for row in by_path.get(variable.path, ()) if row.name in names]
         row_names.update(row.name for row in by_path.get(variable.path, ()))
-        if not found:
+        if not matching:
             if variable.path not in optional:
                 report.missing.append((variable.path, _why_missing(variable.path, by_path, names)))
             continue
-        problem = _parts_problem(found, shapes)
+        problem = _parts_problem(matching, shapes)
         if not problem:
-            origin, *aliases = (_Origin(row, names[row.name], slice_of(row, shapes)) for row in found)
+            origin, *aliases = (_Origin(row, names[row.name], slice_of(row, shapes)) for row in matching)
             problem = _shape_problem(origin, aliases, source, position_offset, extend_positions)
         if problem:
             report.missing.append((variable.path, problem))
@@ -160,12 +160,12 @@ def arrays_to_write(variables, rows):
     if nameless:
         raise ValueError("the format has no name for:\n  " + "\n  ".join(nameless))
     for row in written:
-        first, *others = row.paths or [row.path]
+        first, *rest = row.paths or [row.path]
         if row.path != first:  # written together with the first
             continue
         array = to_numpy(variables[first])
-        if others:
-            array = np.concatenate([array, *(to_numpy(variables[path]) for path in others)], axis=-1)
+        if rest:
+            array = np.concatenate([array, *(to_numpy(variables[path]) for path in rest)], axis=-1)
         yield row.name, np.ascontiguousarray(layout_of(row.layout).to_theirs(array))
 
 
@@ -175,17 +175,17 @@ def to_numpy(variable):
 
 
 def _by_path(rows):
-    found = {}
+    rows_of = {}
     for row in rows:
-        found.setdefault(row.path, []).append(row)
-    return found
+        rows_of.setdefault(row.path, []).append(row)
+    return rows_of
 
 
-def _canonical_names(source, table, known):
+def _canonical_names(source, table, table_names):
     """The names of the file by their spelling in the table, and a problem for each spelling that occurs twice."""
     names, problems = {}, []
     for actual in source.names:
-        name = table.canonical(actual, known)
+        name = table.canonical(actual, table_names)
         if name in names:
             problems.append(f"{printable(name)}: the file has it twice, as {printable(names[name])} and as {printable(actual)}")
         names[name] = actual

@@ -87,8 +87,8 @@ def suffixes_of(module):
 
 def googles(values):
     """The module of the family whose Google config has the keys of these values, by default BERT's."""
-    known = (module for module in FAMILIES.values() if hasattr(module, "GOOGLE_CONFIG"))
-    return next((module for module in known if {key for _, key in module.GOOGLE_CONFIG} <= set(values)), bert)
+    with_google_files = (module for module in FAMILIES.values() if hasattr(module, "GOOGLE_CONFIG"))
+    return next((module for module in with_google_files if {key for _, key in module.GOOGLE_CONFIG} <= set(values)), bert)
 
 
 def own(module, name):

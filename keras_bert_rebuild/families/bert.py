@@ -71,7 +71,7 @@ HUGGINGFACE = PYTORCH.table(
 
 
 # Hugging Face's names are derived from Google's, which have other separators and other names for two outputs.
-def _of_google(names):
+def _google_names(names):
     endings = {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""}
     slashed = {module: name.replace("layer.{", "layer_{").replace(".", "/") for module, name in names.items()}
     return Naming(endings).rows(slashed)
@@ -80,14 +80,14 @@ def _of_google(names):
 OUTPUTS = Naming({"kernel": "output_weights", "bias": "output_bias"}, layouts={"kernel": "transposed"})
 
 GOOGLE = NameTable(
-    embeddings=_of_google(under("bert.", EMBEDDINGS)),
-    block=_of_google(under("bert.", BLOCK)),
+    embeddings=_google_names(under("bert.", EMBEDDINGS)),
+    block=_google_names(under("bert.", BLOCK)),
     heads={
-        "pooler": _of_google(under("bert.", POOLED)),
-        "mlm": _of_google(TRANSFORM) + OUTPUTS.rows({ours.MLM_BIAS: "cls/predictions/"}),
-        "nsp": _of_google(under("bert.", POOLED)) + OUTPUTS.rows({ours.NSP: "cls/seq_relationship/"}),
+        "pooler": _google_names(under("bert.", POOLED)),
+        "mlm": _google_names(TRANSFORM) + OUTPUTS.rows({ours.MLM_BIAS: "cls/predictions/"}),
+        "nsp": _google_names(under("bert.", POOLED)) + OUTPUTS.rows({ours.NSP: "cls/seq_relationship/"}),
         # As run_classifier.py and run_squad.py name them.
-        "classification": _of_google(under("bert.", POOLED)) + OUTPUTS.rows({ours.CLASSIFICATION: ""}),
+        "classification": _google_names(under("bert.", POOLED)) + OUTPUTS.rows({ours.CLASSIFICATION: ""}),
         "question_answering": OUTPUTS.rows({ours.QUESTION_ANSWERING: "cls/squad/"}),
     },
     prefix="bert/",

@@ -201,24 +201,24 @@ def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
     if not isinstance(rotary, dict) or set(rotary) - set(LAYER_TYPES):
         raise ValueError(f"{where}: rope_parameters must have {' and '.join(LAYER_TYPES)}; got {rotary!r:.80}.")
     for kind, key in ((GLOBAL, "global_rope_theta"), (LOCAL, "local_rope_theta")):
-        given = rotary.get(kind) or {}
-        if not isinstance(given, dict):
-            raise ValueError(f"{where}: rope_parameters of {kind} must be an object; got {given!r:.80}.")
-        if key in values and values[key] is None and given.get("rope_theta") is None:
+        settings = rotary.get(kind) or {}
+        if not isinstance(settings, dict):
+            raise ValueError(f"{where}: rope_parameters of {kind} must be an object; got {settings!r:.80}.")
+        if key in values and values[key] is None and settings.get("rope_theta") is None:
             raise ValueError(f"{where}: {key} must be a number; got null.")
-        if set(given) - {"rope_type", "rope_theta"} or given.get("rope_type", "default") != "default":
+        if set(settings) - {"rope_type", "rope_theta"} or settings.get("rope_type", "default") != "default":
             raise ValueError(
-                f"{where}: rope_parameters of {kind} must have rope_type 'default' and a rope_theta; got {given!r:.80}."
+                f"{where}: rope_parameters of {kind} must have rope_type 'default' and a rope_theta; got {settings!r:.80}."
             )
-        if given.get("rope_theta") is not None:
-            values[key] = given["rope_theta"]
+        if settings.get("rope_theta") is not None:
+            values[key] = settings["rope_theta"]
     types, period = values.get("layer_types"), values.get("global_attn_every_n_layers")
     if isinstance(types, list) and len(types) <= limit("num_hidden_layers"):
-        known = [period] if type(period) is int and period > 0 else []
-        periods = (*known, ModernBertConfig.global_attn_every_n_layers, *range(1, len(types) + 1))
-        found = next((n for n in periods if types == [LOCAL if i % n else GLOBAL for i in range(len(types))]), None)
-        if found is not None and len(types) == values.get("num_hidden_layers", ModernBertConfig.num_hidden_layers):
-            values |= {"layer_types": None, "global_attn_every_n_layers": found}
+        stated = [period] if type(period) is int and period > 0 else []
+        periods = (*stated, ModernBertConfig.global_attn_every_n_layers, *range(1, len(types) + 1))
+        period_of_types = next((n for n in periods if types == [LOCAL if i % n else GLOBAL for i in range(len(types))]), None)
+        if period_of_types is not None and len(types) == values.get("num_hidden_layers", ModernBertConfig.num_hidden_layers):
+            values |= {"layer_types": None, "global_attn_every_n_layers": period_of_types}
     if values.get("head_dim") is not None:
         sizes = [values.get(key, getattr(ModernBertConfig, key)) for key in ("hidden_size", "num_attention_heads")]
         if any(type(size) is not int for size in (*sizes, values["head_dim"])) or sizes[0] != values["head_dim"] * sizes[1]:

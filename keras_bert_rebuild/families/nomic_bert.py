@@ -95,11 +95,11 @@ def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
         ValueError: a file of Nomic's own code lacks a key, is inconsistent or has no gate; also see `with_rotary_values`.
     """
     if _SPELLED.keys() & values.keys():
-        values = _of_own_code(dict(values), where)
+        values = _in_transformers_spelling(dict(values), where)
     return rotary_bert.with_rotary_values(values, NomicBertConfig, where, theta=NomicBertConfig.rope_theta)
 
 
-def _of_own_code(values, where):
+def _in_transformers_spelling(values, where):
     missing = [key for key in _NEEDED if key not in values]
     if missing:
         raise ValueError(f"{where} must have all keys of Nomic's own code if it has one of them; {', '.join(missing)} is missing.")

@@ -111,13 +111,13 @@ def with_rotary_values(
         ValueError: rotary positions of another kind, or a head width other than hidden_size / num_attention_heads.
     """
     values = dict(values)
-    given = [values.pop(key, None) or {} for key in ("rope_scaling", "rope_parameters")]
-    if any(not isinstance(each, dict) for each in given) or (all(given) and given[0] != given[1]):
-        raise ValueError(f"{where}: rope_parameters must be an object, and rope_scaling equal or missing; got {given!r:.80}.")
-    rotary = given[0] or given[1]
+    spellings = [values.pop(key, None) or {} for key in ("rope_scaling", "rope_parameters")]
+    if any(not isinstance(each, dict) for each in spellings) or (all(spellings) and spellings[0] != spellings[1]):
+        raise ValueError(f"{where}: rope_parameters must be an object, and rope_scaling equal or missing; got {spellings!r:.80}.")
+    rotary = spellings[0] or spellings[1]
     sizes = [values.get(key) or getattr(config, key) for key in ("hidden_size", "num_attention_heads")]
-    known = all(type(size) is int and size > 0 for size in sizes)
-    if values.get("head_dim") is not None and (not known or sizes[0] != values["head_dim"] * sizes[1]):
+    are_sizes = all(type(size) is int and size > 0 for size in sizes)
+    if values.get("head_dim") is not None and (not are_sizes or sizes[0] != values["head_dim"] * sizes[1]):
         raise ValueError(f"{where}: head_dim must be hidden_size / num_attention_heads; got {values['head_dim']!r:.80}.")
     kind, factor = rotary.get("rope_type", rotary.get("type", "default")), rotary.get("factor", 1)
     base = next((each for each in (rotary.get("rope_theta"), values.get("rope_theta")) if each is not None), theta)
@@ -129,7 +129,7 @@ def with_rotary_values(
             f"{where}: rotary positions must have the type default, or {' or '.join(kinds)} with a factor of at least 1, and no other "
             f"settings; got {rotary!r:.120}."
         )
-    if kind == "ntk" and known and is_number(base):
+    if kind == "ntk" and are_sizes and is_number(base):
         base, factor = base * factor, factor ** (2 * sizes[1] / sizes[0])
     return {**values, "rope_theta": base, "rope_factor": factor}
 

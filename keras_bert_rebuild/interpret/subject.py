@@ -15,7 +15,7 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.gradients import value_and_gradient, without_history
 from keras_bert_rebuild.models.encoder import TOKEN
 from keras_bert_rebuild.models.encoder_view import graph_after_tokens
-from keras_bert_rebuild.models.named_tensors import real_tokens
+from keras_bert_rebuild.models.named_tensors import token_mask
 from keras_bert_rebuild.tasks.text_rows import buckets_for, filled_up
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_text
 
@@ -188,7 +188,7 @@ class EmbeddingGraph:
         """
         copies, rows = vectors.shape[:2]
         tensors = {name: ops.convert_to_tensor(np.tile(inputs[name], (copies, 1)).astype("int32")) for name in self.names}
-        mask = real_tokens(self.layers, tensors)
+        mask = token_mask(self.layers, tensors)
         flat = ops.cast(ops.reshape(vectors, (copies * rows, *vectors.shape[2:])), self.tokens.compute_dtype)
         _, table = self.tokens(ops.zeros((1, 1), "int32"))
         given = [flat, ops.stop_gradient(table), *(tensors[name] for name in self.names)]

@@ -37,14 +37,14 @@ __all__ = [
 # The modules with kernels of each backend, in the order in which their kernels of one seam are asked.
 MODULES = {
     "tensorflow": (
-        *("bands", "real_tokens", "tensorflow_kernels", "tensorflow_norm", "tensorflow_dropout"),
+        *("bands", "token_layout", "tensorflow_kernels", "tensorflow_norm", "tensorflow_dropout"),
         *("tensorflow_adam", "tensorflow_replicas", "fused_attention"),
     ),
     "jax": (
         *("bands", "jax_attention", "jax_dropout", "jax_dense"),
         *("jax_trials", "jax_gradients", "jax_kernels", "fused_attention"),
     ),
-    "torch": ("bands", "real_tokens", "torch_kernels", "fused_attention"),
+    "torch": ("bands", "token_layout", "torch_kernels", "fused_attention"),
 }
 
 for _module in MODULES.get(keras.config.backend(), ()):

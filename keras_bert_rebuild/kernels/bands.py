@@ -49,7 +49,7 @@ def attend_in_bands(rest, layer, query, key, value, mask, training=None):
     Reference: Beltagy et al., 2020, section 3.1, "sliding chunks" (https://arxiv.org/abs/2004.05150).
     """
     if len(mask.shape) == 4 or not is_in_bands(query.shape[1], layer.window):
-        return _of_pairs(rest, layer, query, key, value, layer.visible(mask, query), training)
+        return _attend_pairs(rest, layer, query, key, value, layer.visible(mask, query), training)
     batch, length, heads, width = ops.shape(query)
     # A graph for any length also runs short texts, as a single block of their length.
     most = max(layer.window, 1)
@@ -62,11 +62,11 @@ def attend_in_bands(rest, layer, query, key, value, mask, training=None):
     if layer.history_only:
         near = ops.logical_and(near, ahead <= 0)
     pairs = ops.logical_and(_seen(mask, cut, batch), near)
-    attended = _of_pairs(rest, layer, queries, keys, values, pairs, training)
+    attended = _attend_pairs(rest, layer, queries, keys, values, pairs, training)
     return ops.reshape(attended, (batch, cut.count * size, heads, width))[:, :length]
 
 
-def _of_pairs(rest, layer, query, key, value, pairs, training):
+def _attend_pairs(rest, layer, query, key, value, pairs, training):
     """Attention by a mask of pairs that gives zeros for queries without visible keys."""
     attended = rest(layer, query, key, value, pairs, training)
     return ops.where(ops.any(pairs, axis=-1)[:, 0, :, None, None], attended, ops.zeros_like(attended))
@@ -76,11 +76,11 @@ def _seen(mask, cut, batch):
     """Which keys of its band a query may attend to by the mask, bool `(batch · blocks, 1, size or 1, 3 · size)`."""
     shape = batch * cut.count, 1
     if has_sequences(mask):
-        own, others = (
+        own, in_bands = (
             ops.reshape(_rows(mask, cut), (*shape, cut.size, 1)),
             ops.reshape(_bands(mask, cut), (*shape, 1, 3 * cut.size)),
         )
-        return ops.logical_and(own == others, others > 0)
+        return ops.logical_and(own == in_bands, in_bands > 0)
     return ops.cast(ops.reshape(_bands(ops.cast(mask, "int8"), cut), (*shape, 1, 3 * cut.size)), "bool")
 
 

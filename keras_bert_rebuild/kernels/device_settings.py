@@ -84,10 +84,10 @@ def keep_compiled_programs(folder: Path | None = None) -> str | None:
 def _unusable(folder):
     """Why programs in a folder, which is made if it is missing, may not be run; None if they may."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.stat()
+    status = folder.stat()
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"{folder} is not writable"
-    if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+    if os.name == "posix" and (status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
         return f"{folder} belongs to another user or can be written by others"
     return None
 
@@ -115,9 +115,9 @@ def compile_quickly() -> None:
         return
     import jax
 
-    given = os.environ.get("XLA_FLAGS", "")
-    if CUBLAS_ALONE.split("=")[0] not in given and jax.__version__.rpartition(".")[0] in CUBLAS_ALONE_IN:
-        os.environ["XLA_FLAGS"] = f"{given} {CUBLAS_ALONE}".strip()
+    flags = os.environ.get("XLA_FLAGS", "")
+    if CUBLAS_ALONE.split("=")[0] not in flags and jax.__version__.rpartition(".")[0] in CUBLAS_ALONE_IN:
+        os.environ["XLA_FLAGS"] = f"{flags} {CUBLAS_ALONE}".strip()
     if THREEFRY_KERNEL.upper() not in os.environ and hasattr(jax.config, THREEFRY_KERNEL):
         jax.config.update(THREEFRY_KERNEL, True)
 
@@ -129,5 +129,5 @@ def cache_folder() -> Path:
         return (Path(local) if local else Path.home() / "AppData" / "Local") / "keras-bert" / "Cache" / "jax"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "keras-bert" / "jax"
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".cache") / "keras-bert" / "jax"
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (home if home.is_absolute() else Path.home() / ".cache") / "keras-bert" / "jax"

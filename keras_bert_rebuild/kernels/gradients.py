@@ -70,9 +70,9 @@ def with_gradient(function: Callable[..., Any], tensors: Sequence[Any], constant
         return importlib.import_module(MODULES["tensorflow"]).call_with_gradient(function, tensors, constants, settings)
 
     @keras.ops.custom_gradient
-    def of_tensors(*tensors):
+    def value_of_tensors(*tensors):
         result, gradient = function(*tensors, *constants, **settings)
         # The upstream gradient has a name on torch only.
-        return result, lambda *given, upstream=None: gradient(given[0] if upstream is None else upstream)
+        return result, lambda *upstreams, upstream=None: gradient(upstreams[0] if upstream is None else upstream)
 
-    return of_tensors(*tensors)
+    return value_of_tensors(*tensors)

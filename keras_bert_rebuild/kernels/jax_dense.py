@@ -111,7 +111,7 @@ def activate(rest, layer, x, training=None):
 
 @functools.cache
 def recomputed(function):
-    """The same function of tensors with one result, computed in float32, that saves its inputs only.
+    """A function of tensors with one result, computed in float32, that saves its inputs only.
 
     XLA would save the most expensive intermediate result, such as the tanh of gelu, which is written to memory and read again. In
     the backward pass the inputs are multiplied by a one that is known only once the upstream gradient is, so XLA must compute it
@@ -119,8 +119,8 @@ def recomputed(function):
     """
 
     def in_float32(*inputs):
-        found = function(*(x.astype(jnp.promote_types(x.dtype, "float32")) for x in inputs))
-        return found.astype(jnp.result_type(*inputs))
+        outputs = function(*(x.astype(jnp.promote_types(x.dtype, "float32")) for x in inputs))
+        return outputs.astype(jnp.result_type(*inputs))
 
     @jax.custom_vjp
     def kernel(*inputs):

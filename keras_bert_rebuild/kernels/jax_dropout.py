@@ -152,7 +152,7 @@ def _attend_backward(rate, retained, upstream):
     query, key, words, upstream = lax.optimization_barrier((query, key, words, upstream))
     keep, gain = kept(words, key.shape[2], rate)
     probabilities = jnp.exp(_scores(query, key, mask) - maximum) * factor
-    of_probabilities = _where_kept(_of_pairs(upstream, value), keep, gain)
+    of_probabilities = _where_kept(_pair_products(upstream, value), keep, gain)
     mean = jnp.sum(upstream.astype("float32") * outputs.astype("float32"), axis=-1, keepdims=True)
     of_scores = (probabilities * (of_probabilities - mean) * query.shape[-1] ** -0.5).astype(query.dtype)
     dropped = _where_kept(probabilities, keep, gain).astype(query.dtype)
@@ -163,11 +163,11 @@ attend_with_dropout.defvjp(_attend_forward, _attend_backward)
 
 
 def _scores(query, key, mask):
-    scores = _of_pairs(query, key).astype("float32") * query.shape[-1] ** -0.5
+    scores = _pair_products(query, key).astype("float32") * query.shape[-1] ** -0.5
     return jnp.where(mask, scores, -1e30)
 
 
-def _of_pairs(queries, keys):
+def _pair_products(queries, keys):
     """The product of every query with every key."""
     return product(queries, keys, (3,), (3,), batch=2)
 

@@ -71,13 +71,13 @@ class Parts(NamedTuple):
 def parts_of(size, width, whole=False):
     """The parts for blocks of `size` tokens; `whole` for the whole length, of which `size` is the number."""
 
-    def place(index):
+    def block_index(index):
         return 0 if whole else index
 
     return Parts(
-        pallas.BlockSpec((None, size, None, width), lambda i, head, example: (example, place(i), head, 0)),
-        pallas.BlockSpec((None, size), lambda i, head, example: (example, place(i))),
-        pallas.BlockSpec((None, None, size), lambda i, head, example: (example, head, place(i))),
+        pallas.BlockSpec((None, size, None, width), lambda i, head, example: (example, block_index(i), head, 0)),
+        pallas.BlockSpec((None, size), lambda i, head, example: (example, block_index(i))),
+        pallas.BlockSpec((None, None, size), lambda i, head, example: (example, head, block_index(i))),
         pallas.BlockSpec((None, None, 2), lambda i, head, example: (example, i, 0)),
     )
 

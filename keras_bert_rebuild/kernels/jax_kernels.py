@@ -82,6 +82,6 @@ def handed_over(rest, array):
     Measured: Loading
     """
     if not array.flags.c_contiguous or array.ctypes.data % ALIGNMENT:
-        array, given = aligned_array(array.shape, array.dtype), array
-        np.copyto(array, given)
+        array, unaligned = aligned_array(array.shape, array.dtype), array
+        np.copyto(array, unaligned)
     return jax.device_put(array, may_alias=True)

@@ -44,12 +44,12 @@ def normalize(x, gamma, beta, axis, epsilon, interpret=False):
         The shape and dtype of `x`.
     """
 
-    def of_part(x, gamma, beta):
+    def normalize_part(x, gamma, beta):
         rows = jnp.reshape(x, (-1, x.shape[-1]))
         block = min(2 ** int(math.log2(max(1, NUMBERS // rows.shape[1]))), len(rows) & -len(rows))
         return jnp.reshape(_normalize(Settings(epsilon, block, interpret), rows, gamma, beta), x.shape)
 
-    return over_devices(of_part, shared=2)(x, gamma, beta)
+    return over_devices(normalize_part, shared=2)(x, gamma, beta)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -124,14 +124,14 @@ def backward_kernel(settings, x, upstream, gamma, mean, inverse, of_x, of_gamma,
         rows = pallas.ds((program + i * programs) * size, size)
         center, scale = mean[rows][:, None], inverse[rows][:, None]
         normal = [(x[rows, part].astype("float32") - center) * scale for part in _parts(width)]
-        given = [upstream[rows, part].astype("float32") for part in _parts(width)]
-        weighted = [gradient * weight for gradient, weight in zip(given, weights, strict=True)]
+        gradients = [upstream[rows, part].astype("float32") for part in _parts(width)]
+        weighted = [gradient * weight for gradient, weight in zip(gradients, weights, strict=True)]
         average = sum(jnp.sum(part, axis=1, keepdims=True) for part in weighted) / width
         along = sum(jnp.sum(a * b, axis=1, keepdims=True) for a, b in zip(weighted, normal, strict=True)) / width
         for part, a, b in zip(_parts(width), weighted, normal, strict=True):
             of_x[rows, part] = ((a - average - b * along) * scale).astype(of_x.dtype)
-        by_gamma = [total + a * b for total, a, b in zip(carry[0], given, normal, strict=True)]
-        return by_gamma, [total + a for total, a in zip(carry[1], given, strict=True)]
+        by_gamma = [total + a * b for total, a, b in zip(carry[0], gradients, normal, strict=True)]
+        return by_gamma, [total + a for total, a in zip(carry[1], gradients, strict=True)]
 
     zeros = [jnp.zeros((size, _part(width)), "float32") for _ in _parts(width)]
     blocks = count // size

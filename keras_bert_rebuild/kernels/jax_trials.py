@@ -80,7 +80,7 @@ def flash_is_right(dtype, width, drops):
 
 @functools.cache
 def merged_flash_is_right(dtype, width, drops, use_bias):
-    """The same for the kernels that read the product of all three."""
+    """Whether the kernels that read one product of queries, keys and values compute the right values and gradients."""
     forms = [functools.partial(_attention_of_inputs, by_kernel, dtype, width, drops, use_bias) for by_kernel in (True, False)]
     names = ("inputs", "kernels", "biases")[: 2 + use_bias]
     return _computes_rightly("attention of one product", names, *forms)
@@ -108,10 +108,10 @@ def _computes_rightly(subject, names, kernel, plain):
 def _fault(names, kernel, plain):
     """A phrase that says what is wrong with a kernel; None if nothing is. Both forms are futures."""
     try:
-        found, expected = kernel.result(), plain.result()
+        outputs, expected = kernel.result(), plain.result()
     except Exception as error:  # of a compiler, a driver or a JAX without this module
         return f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    for name, one, other in zip(("outputs", *names), found, expected, strict=True):
+    for name, one, other in zip(("outputs", *names), outputs, expected, strict=True):
         difference = np.linalg.norm(one - other) / np.linalg.norm(other)
         if not difference <= TOLERANCE:
             return f"computed {name if name == 'outputs' else f'gradients of {name}'} that differ by {difference:.2g} of their norm"
@@ -145,7 +145,7 @@ class _Dense(NamedTuple):
 
 
 def _attention_of_inputs(by_kernel, dtype, width, drops, use_bias):
-    """The same for the inputs of three products; they share a bias, since that of keys alone has no gradient to compare."""
+    """Attention to the inputs of three products, which share a bias, since that of keys alone has no gradient to compare."""
     rng = np.random.default_rng(0)
     inputs, upstream = (_drawn(rng, shape, dtype) for shape in ((2, 150, 32), (2, 150, 2, width)))
     weights = [_drawn(rng, shape, "float32") / 4 for shape in ((3, 32, 2 * width), (2 * width,))]

@@ -73,8 +73,8 @@ def check_switched_off(modules: Mapping[str, Sequence[str]]) -> None:
     Raises:
         ValueError: a name is neither that of a kernel of this backend, nor in a module of others only.
     """
-    others = {module for names in modules.values() for module in names}.difference(modules.get(keras.config.backend(), ()))
-    wrong = sorted(name for name in switched_off() - KERNELS.keys() if name.rpartition(".")[0] not in others)
+    other_backends = {module for names in modules.values() for module in names}.difference(modules.get(keras.config.backend(), ()))
+    wrong = sorted(name for name in switched_off() - KERNELS.keys() if name.rpartition(".")[0] not in other_backends)
     if wrong:
         names = ", ".join(sorted(KERNELS))
         raise ValueError(f"{WITHOUT} must have names of kernels, separated by commas, out of {names}; got {', '.join(wrong)}.")

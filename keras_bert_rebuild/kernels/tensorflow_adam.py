@@ -72,7 +72,7 @@ def apply_adam(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2
 
 @compile_by_xla
 def _in_one_pass(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay):
-    """The same as a single XLA loop."""
+    """Adam's step as a single XLA loop."""
     gradient = gradient if scale is None else gradient * scale
     momentum.assign_add((gradient - momentum) * (1 - beta_1))
     velocity.assign_add((tf.square(gradient) - velocity) * (1 - beta_2))

@@ -28,12 +28,12 @@ def row_words(shape, seed):
         seed: the `keras.random.SeedGenerator` to draw from, or two integers.
     """
     numbers = seed.next() if isinstance(seed, keras.random.SeedGenerator) else seed
-    numbers = _of_replica(tf.cast(numbers, "int32"))
+    numbers = _replica_seed(tf.cast(numbers, "int32"))
     words = tf.random.stateless_uniform([2, *shape[:-1], 1], numbers, minval=None, maxval=None, dtype=tf.uint32)
     return tf.bitwise.bitwise_or(words, tf.reshape(tf.constant([1, 0], "uint32"), (2, *(1 for _ in shape))))
 
 
-def _of_replica(seed):
+def _replica_seed(seed):
     """A different seed for each replica, derived from one; with only one replica, the seed itself."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
@@ -75,9 +75,9 @@ def drop(x, rate, seed, noise_shape=None):
         noise_shape: the shape of the mask, which is broadcast; None in it for the size of the tensor; None for the tensor's shape.
     """
     x = tf.convert_to_tensor(x)
-    given = (None,) * x.shape.rank if noise_shape is None else noise_shape
-    words = row_words([tf.shape(x)[axis] if size is None else size for axis, size in enumerate(given)] or [1], seed)
-    return _dropping(given[-1] if given else 1, rate)(x, words)
+    sizes = (None,) * x.shape.rank if noise_shape is None else noise_shape
+    words = row_words([tf.shape(x)[axis] if size is None else size for axis, size in enumerate(sizes)] or [1], seed)
+    return _dropping(sizes[-1] if sizes else 1, rate)(x, words)
 
 
 @functools.cache

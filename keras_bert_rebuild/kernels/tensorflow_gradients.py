@@ -51,10 +51,10 @@ def _kernel(function, constants, settings):
     def with_all_gradients(*inputs):
         result, gradient = function(*inputs, **dict(settings))
 
-        def of_inputs(upstream):
-            found = gradient(upstream)
-            return *(found if isinstance(found, tuple) else (found,)), *(None for _ in range(constants))
+        def input_gradients(upstream):
+            gradients = gradient(upstream)
+            return *(gradients if isinstance(gradients, tuple) else (gradients,)), *(None for _ in range(constants))
 
-        return result, of_inputs
+        return result, input_gradients
 
     return with_gradient(with_all_gradients)

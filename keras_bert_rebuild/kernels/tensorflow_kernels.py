@@ -25,15 +25,15 @@ def widened(x):
 
 
 def in_float32(function):
-    """The same function of tensors with one result, which half precision does not round after each operation.
+    """A function of tensors with one result, computed in such a way that half precision does not round after each operation.
 
     On a processor XLA computes bfloat16 in float32, too, and converts to bfloat16 and back after every operation.
     """
 
     @functools.wraps(function)
     def wide(*inputs):
-        found = function(*map(widened, inputs))
-        return tf.cast(found, inputs[0].dtype)
+        outputs = function(*map(widened, inputs))
+        return tf.cast(outputs, inputs[0].dtype)
 
     return wide
 
@@ -49,7 +49,7 @@ def activate(rest, layer, x, training=None):
 
 @functools.cache
 def compiled(function):
-    """The same function of tensors with one result: one kernel forward, and one backward that needs only the inputs."""
+    """A function of tensors with one result as one kernel forward, and one backward that needs only the inputs."""
     function = in_float32(function)
     forward = compile_by_xla(function)
 

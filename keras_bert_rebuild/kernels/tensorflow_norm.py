@@ -52,7 +52,7 @@ def _by_xla(axis, epsilon):
 
 @functools.cache
 def _by_products(epsilon):
-    """The same over the last axis, with products in place of sums."""
+    """Normalisation over the last axis, with products instead of sums."""
 
     @compile_by_xla
     def forward(x, gamma, beta):

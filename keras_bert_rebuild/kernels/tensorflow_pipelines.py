@@ -28,8 +28,8 @@ def epochs_of(data: Any, first: Sequence[Any]) -> tf.data.Dataset:
             dimension of every array.
     """
 
-    def spec(array, *others):
-        shape = (None, *(size if all(other.shape[i] == size for other in others) else None for i, size in _sizes(array)))
+    def spec(array, *second):
+        shape = (None, *(size if all(other.shape[i] == size for other in second) else None for i, size in _sizes(array)))
         return tf.TensorSpec(shape, keras.backend.standardize_dtype(array.dtype))
 
     count, signature = data.num_batches, keras.tree.map_structure(spec, *first)
@@ -51,7 +51,7 @@ def _sizes(array):
 
 
 def checked_tf_dataset(dataset, check):
-    """The same dataset, with every batch passed through `check` on the host.
+    """A dataset whose batches are all passed through `check` on the host.
 
     The check runs as a NumPy function inside the pipeline; its errors become `InvalidArgumentError` with the same text.
     """

@@ -138,13 +138,13 @@ class Graph:
         shapes = [tuple(array.shape) for array in arrays]
         if list(map(len, shapes)) != list(map(len, self._sizes)):
             return False
-        found = {}
+        size_of = {}
         for shape, sizes in zip(shapes, self._sizes, strict=True):
             for size, wanted in zip(shape, sizes, strict=True):
                 if isinstance(wanted, int):
                     valid = size == wanted
                 else:
-                    valid = 0 < size <= self._most.get(wanted, 0) and size == found.setdefault(wanted, size)
+                    valid = 0 < size <= self._most.get(wanted, 0) and size == size_of.setdefault(wanted, size)
                 if not valid:
                     return False
         return True
@@ -190,7 +190,7 @@ def simplified(module, arguments):
         arguments: the tensors for its first placeholders.
     """
     graph, numbers = module.graph, {}
-    given = dict(zip(graph.nodes, arguments, strict=False))
+    argument_of = dict(zip(graph.nodes, arguments, strict=False))
     for node in list(graph.nodes):
         packet = getattr(node.target, "overloadpacket", None)
         if packet is torch.ops.aten._assert_tensor_metadata:
@@ -199,7 +199,7 @@ def simplified(module, arguments):
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
         elif packet is torch.ops.aten.lift_fresh_copy:
-            numbers[node] = given[node.args[0]]
+            numbers[node] = argument_of[node.args[0]]
         elif packet in ON_THE_WAY and node.all_input_nodes[0] in numbers and len(node.all_input_nodes) == 1:
             numbers[node] = node.target(numbers[node.args[0]], *node.args[1:], **node.kwargs)
     for i, (node, number) in reversed(list(enumerate(numbers.items()))):

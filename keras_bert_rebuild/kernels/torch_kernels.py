@@ -156,8 +156,8 @@ def value_and_gradient(function, tensors):
         value, more = function(inputs)
         flat = keras.tree.flatten(inputs)
         # Not `backward`, which would accumulate gradients of weights.
-        found = torch.autograd.grad(value, flat, allow_unused=True) if value.requires_grad else [None] * len(flat)
-    gradients = [torch.zeros_like(x) if gradient is None else gradient for gradient, x in zip(found, flat, strict=True)]
+        gradients = torch.autograd.grad(value, flat, allow_unused=True) if value.requires_grad else [None] * len(flat)
+    gradients = [torch.zeros_like(x) if gradient is None else gradient for gradient, x in zip(gradients, flat, strict=True)]
     detached = keras.tree.map_structure(lambda tensor: tensor.detach(), more)
     return value.detach(), detached, keras.tree.pack_sequence_as(inputs, gradients)
 

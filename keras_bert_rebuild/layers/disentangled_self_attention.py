@@ -105,15 +105,15 @@ class DisentangledSelfAttention(ScoredSelfAttention):
         """
         length = ops.shape(query)[1]
         steps = ops.arange(2 * length, dtype="int32")
-        found = {}
+        terms = {}
         if "c2p" in self.terms:
             keys = self._of_distances("position_key" if "position_key" in self.position_names else "key", table, length - steps)
-            found["c2p"] = shifted(ops.einsum("blhk,mhk->bhlm", query, keys))
+            terms["c2p"] = shifted(ops.einsum("blhk,mhk->bhlm", query, keys))
         if "p2c" in self.terms:
             name = "position_query" if "position_query" in self.position_names else "query"
             queries = self._of_distances(name, table, steps - length)
-            found["p2c"] = ops.swapaxes(shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2)  # (B, H, S, L) → (B, H, L, S)
-        return found
+            terms["p2c"] = ops.swapaxes(shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2)  # (B, H, S, L) → (B, H, L, S)
+        return terms
 
     def prepared(self, shared: tuple, training: bool | None) -> tuple:
         """The table, with dropout in training."""

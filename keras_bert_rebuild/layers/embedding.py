@@ -52,8 +52,8 @@ def get_embedding(
     del dropout_rate
 
     def settings(name):
-        chosen = {} if initializer is None else {"embeddings_initializer": initializer()}
-        return {**chosen, "trainable": trainable, "name": f"Embedding-{name}"}
+        initial = {} if initializer is None else {"embeddings_initializer": initializer()}
+        return {**initial, "trainable": trainable, "name": f"Embedding-{name}"}
 
     tokens = TokenEmbedding(token_num, embed_dim, mask_zero=True, pad_id=pad_id, packed=packed, **settings("Token"))
     summed, table = tokens(inputs[0])

@@ -53,6 +53,6 @@ class Masked(MaskOutsideGraph, BertLayer):
 
     @staticmethod
     def _merge(inputs, mask):
-        chosen = inputs[1] != 0
+        predicted = inputs[1] != 0
         prediction_mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-        return chosen if prediction_mask is None else ops.logical_and(chosen, prediction_mask)
+        return predicted if prediction_mask is None else ops.logical_and(predicted, prediction_mask)

@@ -69,7 +69,7 @@ class RelativeEmbedding(BertLayer):
         output_dim: width of a row.
         embeddings_initializer: for the table.
 
-    Input shape: any; the input is ignored, and only places the layer in the graph.
+    Input shape: any; the input is ignored and only connects the layer with the graph.
     Output shape: `(input_dim, output_dim)`.
     Mask: none.
 

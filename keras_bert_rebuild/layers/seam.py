@@ -1,4 +1,4 @@
-"""The one place where something outside of the layers replaces how they compute.
+"""The one point where something outside of the layers replaces how they compute.
 
 A seam is a method of a layer, or a function, whose body is its plain form: the equation, in `keras.ops`. Two things can replace
 it:
@@ -42,10 +42,10 @@ class Execution:
     @functools.cached_property
     def by_seam(self) -> dict[Callable[..., Any], list[Rule]]:
         """The rules of each seam, from the innermost to the outermost."""
-        found: dict[Callable[..., Any], list[Rule]] = {}
+        rules_by_seam: dict[Callable[..., Any], list[Rule]] = {}
         for replaced, rule in self.rules:
-            found.setdefault(replaced, []).append(rule)
-        return found
+            rules_by_seam.setdefault(replaced, []).append(rule)
+        return rules_by_seam
 
 
 PLAIN = Execution()

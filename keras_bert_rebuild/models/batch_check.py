@@ -144,18 +144,18 @@ def check_inputs(model: keras.Model, x: Any) -> Any:
         return {name: _check_input(model, name, value) if name in names else value for name, value in x.items()}
     if not isinstance(x, (list, tuple)) or not (len(names) > 1 or _is_structure(x)):
         return _check_input(model, names[0], x) if len(names) == 1 else x
-    given: list[Any] = []
-    _map_inputs(given.append, x)
-    if len(given) != len(names):
-        raise ValueError(f"expected {len(names)} inputs, {', '.join(names)}; got {len(given)}.")
+    arrays: list[Any] = []
+    _map_inputs(arrays.append, x)
+    if len(arrays) != len(names):
+        raise ValueError(f"expected {len(names)} inputs, {', '.join(names)}; got {len(arrays)}.")
     rest = iter(names)
     return _map_inputs(lambda value: _check_input(model, next(rest), value), x)
 
 
 def _map_inputs(function, x):
     """The results of a function of every input, in the structure of the inputs."""
-    found = [_map_inputs(function, value) if _is_structure(value) else function(value) for value in x]
-    return found if isinstance(x, list) else tuple(found)
+    results = [_map_inputs(function, value) if _is_structure(value) else function(value) for value in x]
+    return results if isinstance(x, list) else tuple(results)
 
 
 def _is_structure(x):
@@ -179,10 +179,10 @@ def check_labels(graph: PretrainingGraph, plan: StepPlan, x: Any, labels: dict[s
     """
     labels = {head: on_host(label) for head, label in labels.items()}
     named = graph.named(x)
-    given, padding = graph.padding_of(named)
-    given, masked, mlm = on_host(given), on_host(named["Input-Masked"]), labels.get("MLM")
-    if mlm is not None and given is not None and masked is not None:
-        real = given != padding
+    ids, padding = graph.padding_of(named)
+    ids, masked, mlm = on_host(ids), on_host(named["Input-Masked"]), labels.get("MLM")
+    if mlm is not None and ids is not None and masked is not None:
+        real = ids != padding
         if plan.max_predictions is not None:
             check_predictions(masked, real, plan.max_predictions)
         if np.size(mlm) != masked.size:
@@ -192,8 +192,8 @@ def check_labels(graph: PretrainingGraph, plan: StepPlan, x: Any, labels: dict[s
     for head, classes in CLASSES.items():
         if labels.get(head) is not None:
             values = check_ids(IdRule(f"labels of {head}", 2, classes), labels[head])
-            if graph.packed and given is not None:
-                _check_label_per_sequence(head, values, (given.shape[0], most_sequences(given.shape[1])))
+            if graph.packed and ids is not None:
+                _check_label_per_sequence(head, values, (ids.shape[0], most_sequences(ids.shape[1])))
 
 
 def _check_label_per_sequence(head, labels, shape):
@@ -209,9 +209,9 @@ def _check_input(model, name, value):
         return value
     if not keras.ops.is_tensor(value):
         return _check_packed(model, name, check_ids(_id_rule(model, name), value).astype("int32"))
-    known = on_host(value)
-    if known is not None:
-        _check_packed(model, name, check_ids(_id_rule(model, name), known))
+    array = on_host(value)
+    if array is not None:
+        _check_packed(model, name, check_ids(_id_rule(model, name), array))
     return value
 
 

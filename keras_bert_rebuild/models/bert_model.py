@@ -68,7 +68,7 @@ class BertModel(LabelMeansModel, CheckedModel):
         forget_functions(self)
         # Steps of others update every metric themselves, with labels and predictions.
         steps_of_keras = all(getattr(type(self), step) is getattr(BertModel, step) for step in ("train_step", "test_step"))
-        self._label_means = LabelMeans.of_compiled(self, loss, loss_weights) if steps_of_keras else None
+        self._label_means = LabelMeans.from_compiled(self, loss, loss_weights) if steps_of_keras else None
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
         # Keras's method only warns if `compile` is overridden.

@@ -92,9 +92,9 @@ def build_model(
 
 def _check_packed(encoder, heads):
     """Refuse heads and blocks that would mix the sequences of a row."""
-    others = [head for head in heads if head not in OF_PACKED]
-    if others:
-        raise ValueError(f"packed rows must have the heads of pretraining, {', '.join(OF_PACKED)}; got {', '.join(others)}.")
+    unpacked = [head for head in heads if head not in OF_PACKED]
+    if unpacked:
+        raise ValueError(f"packed rows must have the heads of pretraining, {', '.join(OF_PACKED)}; got {', '.join(unpacked)}.")
     for head in heads:
         first = encoder.heads[head].reads[:1]
         if encoder.heads[head].of_text and first != POOLED[:1]:
@@ -131,8 +131,8 @@ def set_trainable(layers, trainable):
 def _concatenated(blocks, output_layer_num, num_blocks):
     if num_blocks < 1:
         raise IndexError(f"a model without heads must have at least 1 encoder block; got {num_blocks}.")
-    chosen = [blocks[i] for i in select_blocks(output_layer_num, num_blocks)]
-    return chosen[0] if len(chosen) == 1 else keras.layers.Concatenate(name="Encoder-Output")(chosen)
+    outputs = [blocks[i] for i in select_blocks(output_layer_num, num_blocks)]
+    return outputs[0] if len(outputs) == 1 else keras.layers.Concatenate(name="Encoder-Output")(outputs)
 
 
 @contextlib.contextmanager

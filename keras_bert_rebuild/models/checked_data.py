@@ -44,7 +44,7 @@ def is_arrays(x):
 
 
 def checked_data(data, check):
-    """The same data, with every batch passed through `check`.
+    """Data whose batches are all passed through `check`.
 
     Args:
         data: a `PyDataset`, a generator, a `tf.data.Dataset`, a torch `DataLoader` or arrays.

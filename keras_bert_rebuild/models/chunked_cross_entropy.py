@@ -54,24 +54,24 @@ def _log_probabilities(features, table, bias, labels, chunk):
     def gradient(upstream):
         scale = padded(upstream[:, LABEL_COLUMN], count * chunk)
 
-        def of_logits(i):
+        def logit_gradients(i):
             logits = logits_of_chunk(features, table, bias, i, chunk)
             probabilities = ops.exp(logits - chunk_of(rows[:, 2], i, chunk)[:, None])
             is_label = ops.equal(ops.arange(bias.shape[0], dtype="int32")[None, :], chunk_of(labels, i, chunk)[:, None])
             return chunk_of(scale, i, chunk)[:, None] * (ops.cast(is_label, "float32") - probabilities)
 
-        return gradients_of_factors(features, table, bias, of_logits, chunk, positions)
+        return gradients_of_factors(features, table, bias, logit_gradients, chunk, positions)
 
     return rows[:positions, :2], gradient
 
 
-def gradients_of_factors(features, table, bias, of_logits, chunk, positions):
+def gradients_of_factors(features, table, bias, logit_gradients, chunk, positions):
     """The gradients of the factors of logits, `features · tableᵀ + bias`, chunk by chunk.
 
     Args:
         features: `(chunks · chunk, width)`.
         table, bias: as for `label_log_probabilities`.
-        of_logits: a function of the number of a chunk: the gradient of its logits, `(chunk, vocabulary)`, float32.
+        logit_gradients: a function of the number of a chunk: the gradient of its logits, `(chunk, vocabulary)`, float32.
         chunk: number of positions in a chunk.
         positions: how many of the features are positions; the others fill up the last chunk.
 
@@ -81,7 +81,7 @@ def gradients_of_factors(features, table, bias, of_logits, chunk, positions):
 
     def backward(i, sums):
         of_features, of_table, of_bias = sums
-        gradient = of_logits(i)
+        gradient = logit_gradients(i)
         low = ops.cast(gradient, features.dtype)
         of_features = ops.slice_update(of_features, (i * chunk, 0), ops.matmul(low, table))
         of_table = of_table + ops.cast(ops.matmul(ops.transpose(low), chunk_of(features, i, chunk)), "float32")

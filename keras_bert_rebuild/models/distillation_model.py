@@ -85,11 +85,11 @@ class DistillationModel(PretrainingModel):
 
     def _labels(self, x, y):
         """The labels of all outputs; for an objective 1 at positions whose losses count, else 0."""
-        given = by_head(self.output_names, y)[MLM]
+        labels = by_head(self.output_names, y)[MLM]
         _, predicted = slots_of(self._graph.labelled(x), self._plan.max_predictions if self._in_planned_step() else None)
         tokens = ops.not_equal(*self._graph.padding_of(self._graph.named(x)))
         counts = {part.name: ops.cast(predicted if part.at_labels else tokens, "float32") for part in self.objectives}
-        return in_order(self.output_names, {MLM: given, **counts})
+        return in_order(self.output_names, {MLM: labels, **counts})
 
 
 class TeacherGraph(PretrainingGraph):

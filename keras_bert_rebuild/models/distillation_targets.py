@@ -69,10 +69,10 @@ def _chunked_losses(features, table, bias, rows, of_table, of_bias, chunk, tempe
     def gradient(upstream):
         scale = temperature * padded(upstream, count * chunk)
 
-        def of_logits(i):
+        def logit_gradients(i):
             return chunk_of(scale, i, chunk)[:, None] * (ops.exp(student_logs(i)) - ops.exp(teacher_logs(i)))
 
-        return gradients_of_factors(features, table, bias, of_logits, chunk, positions)
+        return gradients_of_factors(features, table, bias, logit_gradients, chunk, positions)
 
     return values[:positions], gradient
 

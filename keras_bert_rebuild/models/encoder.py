@@ -124,8 +124,8 @@ def _shared_embedding(model, inputs):
         model.get_layer(MAPPING).input if MAPPING in names else input_of(block_of({layer.name: layer for layer in model.layers}, 1))
     )
     graph = keras.Model([tensor for tensor in model.inputs if tensor.name in inputs], [last, model.get_layer(TOKEN).output[1]])
-    given = [inputs[tensor.name] for tensor in graph.inputs]
-    return keras.models.clone_model(graph, input_tensors=given, clone_function=lambda layer: layer).outputs
+    tensors = [inputs[tensor.name] for tensor in graph.inputs]
+    return keras.models.clone_model(graph, input_tensors=tensors, clone_function=lambda layer: layer).outputs
 
 
 def _build_shared(encoder, inputs, x):
@@ -184,7 +184,7 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
     rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta, "rotary_factor": attention.rotary.factor}
     window = {} if attention.window is None else {"window": attention.window}
     width = {} if attention.head_width is None else {"head_width": attention.head_width}
-    kind = layers.MultiHeadSelfAttention if attention.relative is None else _of_distances(attention.relative, block.dropout)
+    kind = layers.MultiHeadSelfAttention if attention.relative is None else _relative_attention(attention.relative, block.dropout)
     sub_layers = [
         kind(
             len(attention.present),
@@ -228,7 +228,7 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
     return BlockLayers(tuple(halves), block.order, convolution)
 
 
-def _of_distances(relative, dropout):
+def _relative_attention(relative, dropout):
     """The class of relative attention; dropout of a learned table has the rate of the block."""
     if relative.kind == "relative":
         return layers.RelativeSelfAttention

@@ -143,10 +143,10 @@ def run_block(block, x, context=IN_GRAPH):
     (https://arxiv.org/abs/2002.04745).
     """
     training = {} if context.training is None else {"training": context.training}
-    pre, came = block.order == "pre", x
+    pre, residual = block.order == "pre", x
     for half in block.halves:
         y = half.norm(x) if pre and half.norm is not None else x
-        y = half.sub_layer(_read(half.sub_layer, y, context), **training, **_of_attention(half.sub_layer, context))
+        y = half.sub_layer(_read(half.sub_layer, y, context), **training, **_attention_arguments(half.sub_layer, context))
         if half.dropout is not None:
             y = half.dropout(y, **training)
         if half.adapter is not None:
@@ -154,7 +154,7 @@ def run_block(block, x, context=IN_GRAPH):
         x = half.add([x, y])
         if not pre:
             x = half.norm(x)
-    return x if block.convolution is None else _add_convolution(block.convolution, came, x, context.mask, training)
+    return x if block.convolution is None else _add_convolution(block.convolution, residual, x, context.mask, training)
 
 
 def input_of(block):
@@ -182,18 +182,18 @@ def _read(layer, x, context):
     return [x, *context.shared] if context.shared and layer.name.endswith(ATTENTION) else x
 
 
-def _of_attention(layer, context):
+def _attention_arguments(layer, context):
     """The further arguments of attention."""
     if not layer.name.endswith(ATTENTION):
         return {}
-    known = {"mask": context.mask, "positions": context.positions, "content": context.content}
-    return {name: value for name, value in known.items() if value is not None}
+    arguments = {"mask": context.mask, "positions": context.positions, "content": context.content}
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _convolution_of(layers_by_name, number):
     """The convolution of a block of a model; None if there is none."""
-    found = ConvolutionLayers(*(layers_by_name.get(f"Encoder-{number}-{CONVOLUTION}{end}") for end in CONVOLUTION_ENDS))
-    return None if found.convolution is None else found
+    convolution = ConvolutionLayers(*(layers_by_name.get(f"Encoder-{number}-{CONVOLUTION}{end}") for end in CONVOLUTION_ENDS))
+    return None if convolution.convolution is None else convolution
 
 
 def _add_convolution(made, read, x, mask, training):

@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.anatomy.heads import FIRST_TOKEN, LAST, MEAN, POOLED
-from keras_bert_rebuild.kernels.real_tokens import RealTokens
+from keras_bert_rebuild.kernels.token_layout import TokenLayout
 from keras_bert_rebuild.layers import (
     Add,
     Dropout,
@@ -24,7 +24,7 @@ from keras_bert_rebuild.layers.seam import PLAIN, Execution, executing, seam
 from keras_bert_rebuild.models.encoder import FINAL_NORM, TOKEN
 from keras_bert_rebuild.models.encoder_blocks import BlockLayers, Context, block_of, input_of, run_block, shared_with
 from keras_bert_rebuild.models.heads import before_logits
-from keras_bert_rebuild.models.named_tensors import ids_of, real_tokens
+from keras_bert_rebuild.models.named_tensors import ids_of, token_mask
 from keras_bert_rebuild.models.rematerialised import rematerialised_block
 
 # Layers that compute each token by itself, and attention, which knows where tokens are; subclasses may do otherwise.
@@ -133,10 +133,10 @@ class EncoderView:
         names = [tensor.name for tensor in self.embedding.inputs]
         if not isinstance(inputs, dict):
             values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-            given = names if len(values) == len(names) else [tensor.name for tensor in self.host.inputs]
-            if len(values) != len(given):
+            keys = names if len(values) == len(names) else [tensor.name for tensor in self.host.inputs]
+            if len(values) != len(keys):
                 raise ValueError(f"expected {len(names)} inputs, {', '.join(names)}; got {len(values)}.")
-            inputs = dict(zip(given, values, strict=True))
+            inputs = dict(zip(keys, values, strict=True))
         missing = [name for name in names if name not in inputs]
         if missing:
             raise ValueError(f"expected the inputs {', '.join(names)}; {', '.join(missing)} is missing.")
@@ -149,10 +149,10 @@ class EncoderView:
             inputs: the inputs by name, `(batch, length)`; others are ignored.
             training: whether dropout is applied.
         """
-        given = bare_if_one([inputs[tensor.name] for tensor in self.embedding.inputs])
-        x, *shared = keras.tree.flatten(self.embedding(given, training=training))
+        tensors = bare_if_one([inputs[tensor.name] for tensor in self.embedding.inputs])
+        x, *shared = keras.tree.flatten(self.embedding(tensors, training=training))
         table = shared.pop() if self._gives_table else None
-        return Start(x, real_tokens(self.layers, ids_of(self.embedding, inputs)), tuple(shared), table)
+        return Start(x, token_mask(self.layers, ids_of(self.embedding, inputs)), tuple(shared), table)
 
     def states(
         self,
@@ -228,7 +228,7 @@ class EncoderView:
 REMATERIALISED = Execution(((run_block, rematerialised_block),))
 
 
-def on_tokens_alone(tokens: RealTokens) -> Execution:
+def on_tokens_alone(tokens: TokenLayout) -> Execution:
     """The execution of blocks on the tokens of a batch, without its padding, where any numbers come out.
 
     Args:

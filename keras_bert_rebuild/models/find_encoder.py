@@ -34,7 +34,7 @@ def find_encoder(model: keras.Model) -> EncoderView:
     if is_packed(host):
         raise ValueError(f"model must take one sequence per row; {_name(model)} was built with packed=True: save it and load it.")
     read_by = connections(host)
-    numbers = sorted(int(found[1]) for name in read_by if (found := re.fullmatch(ATTENTION.format(r"(\d+)"), name)))
+    numbers = sorted(int(match[1]) for name in read_by if (match := re.fullmatch(ATTENTION.format(r"(\d+)"), name)))
     if not numbers:
         names = [layer.name for layer in host.layers if isinstance(layer, MultiHeadSelfAttention)]
         raise ValueError(f"attention layers must be called {ATTENTION.format('1')} and so on; got {', '.join(names)}.")
@@ -48,10 +48,10 @@ def find_encoder(model: keras.Model) -> EncoderView:
 
 def models_in(model: keras.Model) -> list[keras.Model]:
     """A model and all models nested in it, each once."""
-    found = [model]
-    for part in found:
-        found += [layer for layer in part.layers if isinstance(layer, keras.Model) and layer not in found]
-    return found
+    models = [model]
+    for part in models:
+        models += [layer for layer in part.layers if isinstance(layer, keras.Model) and layer not in models]
+    return models
 
 
 def connections(model: keras.Model) -> dict[str, tuple[str, ...]]:

@@ -57,9 +57,9 @@ def check_arguments(names, arguments):
             raise ValueError(f"get_model must get sizes by keras_bert's names; got {name}, which is called {FIELDS[name]}.")
         if name in OLD:
             raise ValueError(f"get_model has no argument {name}: {OLD[name]}.")
-        known = [*arguments, *BertConfig.__dataclass_fields__]
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        allowed = [*arguments, *BertConfig.__dataclass_fields__]
+        if name not in allowed:
+            near = difflib.get_close_matches(name, allowed, n=1)
             raise ValueError(f"get_model has no argument {name}" + (f": did you mean {near[0]}?" if near else "."))
 
 

@@ -32,7 +32,7 @@ class LabelMeans:
         self._noted: set[str] = set()
 
     @classmethod
-    def of_compiled(cls, model: keras.Model, loss: Any, loss_weights: Any) -> "LabelMeans | None":
+    def from_compiled(cls, model: keras.Model, loss: Any, loss_weights: Any) -> "LabelMeans | None":
         """The means of a model, from its `compile` arguments; None if there is no loss."""
         # The order in which Keras visits them.
         heads = sorted(model.output) if isinstance(model.output, dict) else model.output_names

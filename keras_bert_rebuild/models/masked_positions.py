@@ -9,17 +9,17 @@ from keras_bert_rebuild.layers import Masked
 from keras_bert_rebuild.layers.masks import at_positions
 
 
-def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
+def labelled_positions(masked: Any, ids: Any, padding: Any) -> Any:
     """The labelled positions: those to predict that are not padding.
 
     Args:
         masked: `(batch, length)`, nonzero at tokens to predict.
-        given: `(batch, length)`, whose value at padding is `padding`.
+        ids: `(batch, length)`, whose value at padding is `padding`.
 
     Returns:
         `(batch, length)`, true at labels.
     """
-    return ops.logical_and(masked != 0, given != padding)
+    return ops.logical_and(masked != 0, ids != padding)
 
 
 def put_at_positions(values: Any, labelled: Any, positions: Any, new: Any) -> Any:

@@ -13,8 +13,8 @@ CGROUP = Path("/sys/fs/cgroup")
 
 def available_bytes():
     """Bytes of main memory that are available without swapping; None if the system does not report it."""
-    known = [n for n in (_of_machine(), _of_cgroup()) if n is not None]
-    return min(known, default=None)
+    limits = [n for n in (_machine_bytes(), _cgroup_bytes()) if n is not None]
+    return min(limits, default=None)
 
 
 def check_prediction_fits(outputs: Any, x: Any, batch_size: int | None = None, steps: int | None = None) -> None:
@@ -46,7 +46,7 @@ def check_prediction_fits(outputs: Any, x: Any, batch_size: int | None = None, s
         )
 
 
-def _of_machine():
+def _machine_bytes():
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():
@@ -57,7 +57,7 @@ def _of_machine():
     return None
 
 
-def _of_cgroup():
+def _cgroup_bytes():
     limit, used, kinds = (CGROUP / f"memory.{name}" for name in ("max", "current", "stat"))
     if not (limit.exists() and used.exists() and kinds.exists()):
         return None

@@ -28,11 +28,11 @@ def ids_of(model: keras.Model, inputs: Any) -> dict[str, Any]:
     Args:
         model, inputs: as for `named_inputs`.
     """
-    given = named_inputs(model, inputs)
-    return {tensor.name: ops.cast(ops.convert_to_tensor(given[tensor.name]), "int32") for tensor in model.inputs}
+    named = named_inputs(model, inputs)
+    return {tensor.name: ops.cast(ops.convert_to_tensor(named[tensor.name]), "int32") for tensor in model.inputs}
 
 
-def real_tokens(layers: Mapping[str, Any], ids: Mapping[str, Any]) -> Any:
+def token_mask(layers: Mapping[str, Any], ids: Mapping[str, Any]) -> Any:
     """The mask of the embedding: False at padding, or for packed rows the numbers of sequences, `(batch, length)`.
 
     None for a model without padding.

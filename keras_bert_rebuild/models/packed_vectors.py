@@ -117,7 +117,7 @@ class TextVectors(keras.layers.Layer):
         *tokens, begins, order = [ops.cast(ops.convert_to_tensor(value), "int32") for value in inputs]
         rows = [*tokens, begins]
         if self.chunk is None:
-            vectors = self._of_rows(rows, training)
+            vectors = self._vectors_of_rows(rows, training)
         else:
             parts = [ops.reshape(value, (-1, self.chunk, *value.shape[1:])) for value in rows]
             vectors = self._in_chunks(parts, training)
@@ -142,27 +142,27 @@ class TextVectors(keras.layers.Layer):
         self.log_scale = self.add_weight(shape=(), initializer=keras.initializers.Constant(math.log(scale)), name=LOG_SCALE)
         return lambda: ops.minimum(ops.exp(self.log_scale), MAX_SCALE)
 
-    def _of_rows(self, rows, training):
+    def _vectors_of_rows(self, rows, training):
         """The vectors of the texts of rows, `(rows, texts, ...)`."""
         ids, *segments, numbers, begins = rows
-        given = [*self.tokens(ids), ids, *segments]
-        masks = [numbers if self.packed else ops.not_equal(numbers, 0), *[None] * (len(given) - 1)]
-        sequence = self.body.call(given, training=training, mask=masks)  # not the layer's method, which compares shapes and masks
+        inputs = [*self.tokens(ids), ids, *segments]
+        masks = [numbers if self.packed else ops.not_equal(numbers, 0), *[None] * (len(inputs) - 1)]
+        sequence = self.body.call(inputs, training=training, mask=masks)  # not the layer's method, which compares shapes and masks
         return self.pool(sequence, numbers, begins)
 
     def _in_chunks(self, parts, training):
-        """The same for rows in chunks `(chunks, rows per chunk, ...)`: `(rows, texts, ...)`."""
-        weights, seeds, pure = stateless([self.tokens, *self.body.layers], self._of_rows)
+        """The vectors of the texts of rows in chunks `(chunks, rows per chunk, ...)`: `(rows, texts, ...)`."""
+        weights, seeds, pure = stateless([self.tokens, *self.body.layers], self._vectors_of_rows)
 
         before, count = [ops.copy(seed) for seed in seeds], ops.shape(parts[0])[0]
 
-        def of_chunk(part):
+        def vectors_of_chunk(part):
             number, *rows = part
             # Every chunk draws its own dropout, from seeds that are unique among chunks and steps.
             states = [ops.concatenate([seed[:1] + ops.cast(number, seed.dtype), seed[1:]]) for seed in before]
             return recomputed(lambda values: pure(values, states, rows, training)[0], weights)
 
-        vectors = ops.map(of_chunk, [ops.arange(count, dtype="int32"), *parts])
+        vectors = ops.map(vectors_of_chunk, [ops.arange(count, dtype="int32"), *parts])
         for seed, value in zip(seeds, before, strict=True):
             seed.assign(ops.concatenate([value[:1] + ops.cast(count, value.dtype), value[1:]]))
         return ops.reshape(vectors, (-1, *vectors.shape[2:]))
@@ -175,8 +175,8 @@ def vector_model(encoder: keras.Model, vectors: TextVectors) -> BertModel:
         encoder: as for `TextVectors`.
         vectors: the layer.
     """
-    given = {tensor.name for tensor in encoder.inputs}
-    names = [name for name in INPUTS if name in given or name in INPUTS[2:]]
+    names_of_encoder = {tensor.name for tensor in encoder.inputs}
+    names = [name for name in INPUTS if name in names_of_encoder or name in INPUTS[2:]]
     inputs = [keras.Input((None,), dtype="int32", name=name) for name in names]
     model = BertModel(inputs, vectors(inputs))
     model.config = getattr(encoder, "config", None)

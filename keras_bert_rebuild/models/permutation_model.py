@@ -41,7 +41,7 @@ class PermutationModel(PretrainingModel):
     """
 
     model: PretrainingModel
-    """The same layers as a `PretrainingModel`, without the query stream."""
+    """A `PretrainingModel` of these layers, without the query stream."""
 
     @functools.cached_property
     def _graph(self):

@@ -7,14 +7,14 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import TRANSFORM
-from keras_bert_rebuild.kernels.real_tokens import feed_forward_of_tokens, tokens_alone
+from keras_bert_rebuild.kernels.token_layout import feed_forward_of_tokens, tokens_alone
 from keras_bert_rebuild.layers import Dense, FeedForward
 from keras_bert_rebuild.layers.masks import at_positions, most_sequences, nan_if_left_out, slots_of, slots_with_sequences
 from keras_bert_rebuild.layers.seam import PLAIN, Execution, executing, execution
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
 from keras_bert_rebuild.models.encoder_view import REMATERIALISED, EncoderView, on_tokens_alone
 from keras_bert_rebuild.models.masked_positions import labelled_positions
-from keras_bert_rebuild.models.named_tensors import is_packed, named_inputs, real_tokens
+from keras_bert_rebuild.models.named_tensors import is_packed, named_inputs, token_mask
 from keras_bert_rebuild.models.running_step import TRAIN, RunningStep
 from keras_bert_rebuild.models.step_plan import StepPlan
 
@@ -95,9 +95,9 @@ class PretrainingGraph:
         """
         everywhere = self.labelled(inputs)
         slots = slots_of(everywhere, plan.max_predictions)
-        hidden, table, *others = self.hidden_at(slots[0], plan, step, inputs, training)
+        hidden, table, *head_inputs = self.hidden_at(slots[0], plan, step, inputs, training)
         labels = None if step is None else step.labels  # a direct call has none
-        return self.answers(plan, labels, everywhere, slots, self.features(hidden), table, others)
+        return self.answers(plan, labels, everywhere, slots, self.features(hidden), table, head_inputs)
 
     def features(self, hidden: Any) -> Any:
         """The features that are multiplied with the token table, from the input of the MLM head: `(batch, slots, embedding)`."""
@@ -111,7 +111,7 @@ class PretrainingGraph:
         slots: tuple[Any, Any],
         features: Any,
         table: Any,
-        others: Any = (),
+        head_inputs: Any = (),
     ) -> dict[str, Any]:
         """The outputs of the heads from the inputs of their last layers, in the form of `outputs`.
 
@@ -122,7 +122,7 @@ class PretrainingGraph:
             slots: the result of `slots_of`.
             features: the features of the MLM head, from `features`.
             table: the token table.
-            others: the inputs of the last layers of the other heads.
+            head_inputs: the inputs of the last layers of the other heads.
         """
         positions, labelled = slots
         takes_logits = dict.fromkeys(self.model.output_names, False) | {head.name: head.takes_logits for head in plan.heads}
@@ -136,7 +136,7 @@ class PretrainingGraph:
         if not plan.gives_logits:
             mlm = self.masked(mlm, labelled)
         outputs = {"MLM": mlm}
-        for head, x in zip(self.other_heads, others, strict=True):
+        for head, x in zip(self.other_heads, head_inputs, strict=True):
             layer = self.model.get_layer(head)
             outputs[head] = layer(x, return_logits=takes_logits[head]) if isinstance(layer, Dense) else x
         return outputs
@@ -146,19 +146,19 @@ class PretrainingGraph:
         inputs of the last layers of the other heads."""
         in_step = self.execution_of(plan, step)
         if in_step.rules and self.view.blocks:
-            hidden, *others = self._in_parts(inputs, in_step)
+            hidden, *head_inputs = self._in_parts(inputs, in_step)
         elif step is not None and step.kind == TRAIN and plan.skips_padding:
-            hidden, *others = self._without_padding(inputs, training)
+            hidden, *head_inputs = self._without_padding(inputs, training)
         else:
-            hidden, *others = self.without_last_layers(inputs, training=training)
-        return [at_positions(hidden, positions), *others]  # (B, L, D) → (B, slots, D)
+            hidden, *head_inputs = self.without_last_layers(inputs, training=training)
+        return [at_positions(hidden, positions), *head_inputs]  # (B, L, D) → (B, slots, D)
 
     def _without_padding(self, inputs, training):
-        """The same of a training step that reads nothing at padding; other rules need the layout of the batch."""
+        """The inputs of the last layers in a step that reads nothing at padding; other rules need the layout of the batch."""
         if execution().rules:
             return self.without_last_layers(inputs, training=training)
         if self.model.config is not None and self.view.runs_on_tokens_alone:
-            mask = real_tokens(self.view.layers, self.named(inputs))
+            mask = token_mask(self.view.layers, self.named(inputs))
             tokens = tokens_alone(self.model.config.encoder().width, mask)
             if tokens is not None:
                 return self._in_parts(inputs, on_tokens_alone(tokens))
@@ -167,8 +167,8 @@ class PretrainingGraph:
 
     def _in_parts(self, inputs, execution):
         start = self.view.embed(self.named(inputs), training=True)
-        hidden, *others = self.view.before_logits(start, self.other_heads, execution)
-        return [hidden, start.table, *others]
+        hidden, *head_inputs = self.view.before_logits(start, self.other_heads, execution)
+        return [hidden, start.table, *head_inputs]
 
     def execution_of(self, plan: StepPlan, step: RunningStep | None) -> Execution:
         """How blocks run in a step, or for None in a direct call."""

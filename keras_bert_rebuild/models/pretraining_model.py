@@ -30,8 +30,8 @@ OF_TOKENS = (keras.layers.InputLayer, keras.layers.Dense)
 
 def reads_padding(layer: keras.layers.Layer) -> bool:
     """Whether outputs of a layer at tokens may depend on its inputs at padding: of convolutions, and of users' layers."""
-    known = type(layer) in OF_TOKENS or type(layer).__module__.startswith("keras_bert_rebuild.")
-    return not known or isinstance(layer, MaskedConv1D)
+    is_ours = type(layer) in OF_TOKENS or type(layer).__module__.startswith("keras_bert_rebuild.")
+    return not is_ours or isinstance(layer, MaskedConv1D)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -80,7 +80,7 @@ class PretrainingModel(BertModel):
         weighted_metrics: Any = None,
         **kwargs: Any,
     ) -> None:
-        plan = StepPlan.of_compiled(self.output_names, loss, (metrics, weighted_metrics), self.remat)
+        plan = StepPlan.from_compiled(self.output_names, loss, (metrics, weighted_metrics), self.remat)
         if plan.remat:
             EncoderView(self)  # raises now, not in a step, if the model has no config
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs)

@@ -12,11 +12,11 @@ def rematerialised_block(plain, block, x, context):
     """A rule for `run_block` in a training step: the same, rematerialised; arguments as for `run_block`."""
     # TensorFlow requires gradients for every argument, so tensors without any, such as the mask, are not arguments.
     floats = [tensor for tensor in context.shared if "float" in keras.backend.standardize_dtype(tensor.dtype)]
-    others, streams = context.shared[len(floats) :], [] if context.content is None else [context.content]
+    rest, streams = context.shared[len(floats) :], [] if context.content is None else [context.content]
 
     def run(x, *tensors):
         content = tensors[-1] if streams else None
-        return plain(block, x, replace(context, shared=(*tensors[: len(floats)], *others), content=content))
+        return plain(block, x, replace(context, shared=(*tensors[: len(floats)], *rest), content=content))
 
     return rematerialised(block.layers, run)(x, *floats, *streams)
 
@@ -61,8 +61,8 @@ def stateless(layers, function):
         `function` to its result and the new seeds.
     """
     weights = _unique(variable for layer in layers for variable in layer.weights)
-    known = {id(variable) for variable in weights}
-    seeds = _unique(variable for layer in layers for variable in layer.variables if id(variable) not in known)
+    weight_ids = {id(variable) for variable in weights}
+    seeds = _unique(variable for layer in layers for variable in layer.variables if id(variable) not in weight_ids)
 
     def pure(values, states, *arguments):
         with keras.StatelessScope(list(zip([*weights, *seeds], [*values, *states], strict=True))) as scope:

@@ -108,12 +108,12 @@ class ReplacedTokenModel(PretrainingModel):
 
     def _labels(self, x, y, y_pred):
         """The labels of all outputs; for the discriminator 1 at replaced tokens, 0 at original ones, -100 at padding."""
-        given, tokens = by_head(self.output_names, y)[MLM], by_head(self.output_names, y_pred)[TOKENS]
+        labels, tokens = by_head(self.output_names, y)[MLM], by_head(self.output_names, y_pred)[TOKENS]
         masked, named = self._graph.labelled(x), self._graph.named(x)
         padding, ignored = ops.equal(*self._graph.padding_of(named)), self._ignored
-        original = ops.cast(ops.reshape(given, ops.shape(masked)), tokens.dtype)
+        original = ops.cast(ops.reshape(labels, ops.shape(masked)), tokens.dtype)
         replaced = ops.cast(ops.logical_and(masked, ops.not_equal(tokens, original)), "int32")
-        return in_order(self.output_names, {MLM: given, TOKENS: tokens, RTD: ops.where(padding, ignored, replaced)})
+        return in_order(self.output_names, {MLM: labels, TOKENS: tokens, RTD: ops.where(padding, ignored, replaced)})
 
     def _aligned(self, x, y, y_pred, sample_weight, flat=False):
         y, y_pred, sample_weight = super()._aligned(x, y, y_pred, sample_weight, flat)
@@ -197,7 +197,7 @@ def build_replaced_token_model(
     Raises:
         ValueError: the embeddings differ.
     """
-    mine, other = (replace(given.encoder().embedding, widened=False) for given in (config, generator))
+    mine, other = (replace(each.encoder().embedding, widened=False) for each in (config, generator))
     if mine != other:
         raise ValueError(f"generator and discriminator must have the same embedding, which they share; got {other} and {mine}.")
     # A generator may sample the padding token, which is then not padding: hence a separate mask.

@@ -69,7 +69,7 @@ class _Kept:
 
     def __init__(self) -> None:
         self.now = PLAIN
-        self.others: dict[Execution, list[Any]] = {}
+        self.functions: dict[Execution, list[Any]] = {}
 
 
 def follow_execution(model: keras.Model) -> None:
@@ -88,17 +88,17 @@ def follow_execution(model: keras.Model) -> None:
     if kept is None:
         kept = _Kept()
         setattr(model, _ATTRIBUTE, kept)
-    kept.others[kept.now] = [getattr(model, name, None) for name in FUNCTIONS]
-    for name, function in zip(FUNCTIONS, kept.others.get(now, [None] * len(FUNCTIONS)), strict=True):
+    kept.functions[kept.now] = [getattr(model, name, None) for name in FUNCTIONS]
+    for name, function in zip(FUNCTIONS, kept.functions.get(now, [None] * len(FUNCTIONS)), strict=True):
         setattr(model, name, function)
-    kept.others = {key: functions for key, functions in kept.others.items() if now.follows(key)}
+    kept.functions = {key: functions for key, functions in kept.functions.items() if now.follows(key)}
     kept.now = now
 
 
 def forget_functions(model: keras.Model) -> None:
     """Drop the functions of a model for other executions, because it has been recompiled."""
     if hasattr(model, _ATTRIBUTE):
-        getattr(model, _ATTRIBUTE).others.clear()
+        getattr(model, _ATTRIBUTE).functions.clear()
 
 
 @contextlib.contextmanager

@@ -64,12 +64,12 @@ def check_losses(heads, loss, answer):
         ValueError: there is such a loss.
     """
     for head, head_loss in by_head(heads, loss, strict=False).items():
-        taken, given = _taken(head_loss), answer(head, head_loss)
-        if None not in (taken, given) and taken != given:
+        taken, returned = _taken(head_loss), answer(head, head_loss)
+        if None not in (taken, returned) and taken != returned:
             name = head_loss if isinstance(head_loss, str) else getattr(head_loss, "__name__", type(head_loss).__name__)
-            wanted = "ConditionalRandomFieldLoss" if given == CHAINS else f"from_logits={given == LOGITS}"
+            wanted = "ConditionalRandomFieldLoss" if returned == CHAINS else f"from_logits={returned == LOGITS}"
             raise ValueError(
-                f"the loss of {head} must take {given}, which the head returns ({wanted}); got {name}, which takes {taken}."
+                f"the loss of {head} must take {returned}, which the head returns ({wanted}); got {name}, which takes {taken}."
             )
 
 
@@ -101,15 +101,15 @@ def needs_of(head, metrics):
     """
     demanding = [metric for metric in metrics if metric is not None and not _is_accuracy(metric)]
     with_logits = [metric for metric in demanding if takes_logits(metric)]
-    others = [metric for metric in demanding if not takes_logits(metric)]
+    with_probabilities = [metric for metric in demanding if not takes_logits(metric)]
     if not demanding:
         return None
-    if with_logits and others:
+    if with_logits and with_probabilities:
         raise ValueError(
             f"metrics of {head}: expected metrics that all take logits or all take probabilities; got {_names(with_logits)}, which "
-            f"take logits, and {_names(others)}."
+            f"take logits, and {_names(with_probabilities)}."
         )
-    if others:
+    if with_probabilities:
         return PROBABILITIES
     normalised = any(isinstance(metric, TakesLogProbabilities) and metric.takes_log_probabilities for metric in with_logits)
     return LOG_PROBABILITIES if normalised else LOGITS
@@ -125,17 +125,17 @@ def check_needs_no_vocabulary(head, metrics):
         )
 
 
-def as_needed(output, given, need):
+def as_needed(output, kind, need):
     """An output in the form that metrics need.
 
     Args:
         output: `(..., classes)`.
-        given: its kind, `LOGITS` or `PROBABILITIES`.
+        kind: its kind, `LOGITS` or `PROBABILITIES`.
         need: the result of `needs_of`.
     """
     if need is None:
         return output
-    if given == PROBABILITIES:
+    if kind == PROBABILITIES:
         return output if need == PROBABILITIES else log_of(output)
     return {PROBABILITIES: ops.softmax, LOGITS: ops.copy, LOG_PROBABILITIES: ops.log_softmax}[need](output)
 
@@ -202,7 +202,7 @@ class StepPlan:
     """Whether a training step may leave out what layers compute at padding, since nothing reads it."""
 
     @classmethod
-    def of_compiled(cls, heads: Sequence[str], loss: Any, metrics: Sequence[Any] = (), remat: bool = False) -> "StepPlan":
+    def from_compiled(cls, heads: Sequence[str], loss: Any, metrics: Sequence[Any] = (), remat: bool = False) -> "StepPlan":
         """The plan for the arguments of `compile`.
 
         Args:
@@ -215,7 +215,7 @@ class StepPlan:
             ValueError: losses have unknown names, or metrics of one head need different kinds of outputs, or logits that a chunked
                 loss does not have.
         """
-        metrics_of = {head: [metric for given in metrics for metric in _metrics_of(heads, head, given)] for head in heads}
+        metrics_of = {head: [metric for several in metrics for metric in _metrics_of(heads, head, several)] for head in heads}
         needs = {head: needs_of(head, of_head) for head, of_head in metrics_of.items()}
         losses = by_head(heads, loss)
         mlm = losses["MLM"] if takes_logits(losses["MLM"]) else None

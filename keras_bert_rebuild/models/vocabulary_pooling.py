@@ -103,12 +103,12 @@ def _max_logits(features, table, bias, real):
     """The result of `max_logits`, and its gradient."""
     features, tokens, batch, count = _in_parts(features, real)
 
-    def forward(i, found):
+    def forward(i, maxima):
         logits = _logits(features, table, bias, tokens, i)
         best = ops.cast(ops.argmax(logits, axis=1), "int32")
         return (
-            ops.slice_update(found[0], (i * TEXTS_AT_ONCE, 0), ops.max(logits, axis=1)),
-            ops.slice_update(found[1], (i * TEXTS_AT_ONCE, 0), best),
+            ops.slice_update(maxima[0], (i * TEXTS_AT_ONCE, 0), ops.max(logits, axis=1)),
+            ops.slice_update(maxima[1], (i * TEXTS_AT_ONCE, 0), best),
         )
 
     shape = (count * TEXTS_AT_ONCE, bias.shape[0])
@@ -118,11 +118,11 @@ def _max_logits(features, table, bias, real):
         upstream = _padded(upstream, count * TEXTS_AT_ONCE)
         numbers = ops.arange(ops.shape(features)[1], dtype="int32")[None, :, None]
 
-        def of_logits(i):
+        def logit_gradients(i):
             at_best = ops.cast(ops.equal(numbers, _slice(best, i)[:, None, :]), "float32")
             return at_best * _slice(upstream, i)[:, None, :]
 
-        return _gradients(features, table, bias, tokens, count, batch, of_logits)
+        return _gradients(features, table, bias, tokens, count, batch, logit_gradients)
 
     return values[:batch], gradient
 
@@ -131,16 +131,16 @@ def _sums_of_weights(features, table, bias, real, times):
     """The result of `sums_of_weights`, and its gradient."""
     features, tokens, batch, count = _in_parts(features, real)
 
-    def forward(i, found):
+    def forward(i, sums):
         weights = _weights(_logits(features, table, bias, tokens, i), times)
-        return ops.slice_update(found, (i * TEXTS_AT_ONCE, 0), ops.sum(weights, axis=1))
+        return ops.slice_update(sums, (i * TEXTS_AT_ONCE, 0), ops.sum(weights, axis=1))
 
     values = ops.fori_loop(0, count, forward, ops.zeros((count * TEXTS_AT_ONCE, bias.shape[0]), "float32"))
 
     def gradient(upstream):
         upstream = _padded(upstream, count * TEXTS_AT_ONCE)
 
-        def of_logits(i):
+        def logit_gradients(i):
             logits = _logits(features, table, bias, tokens, i)
             slopes = ops.cast(logits > 0, "float32")
             weights = ops.maximum(logits, 0.0)
@@ -148,17 +148,17 @@ def _sums_of_weights(features, table, bias, real, times):
                 slopes, weights = slopes / (1 + weights), ops.log1p(weights)
             return slopes * _slice(upstream, i)[:, None, :]
 
-        return _gradients(features, table, bias, tokens, count, batch, of_logits)
+        return _gradients(features, table, bias, tokens, count, batch, logit_gradients)
 
     return values[:batch], gradient
 
 
-def _gradients(features, table, bias, tokens, count, batch, of_logits):
+def _gradients(features, table, bias, tokens, count, batch, logit_gradients):
     """The gradients of features, table and bias, from a function that returns the gradients of the logits of part i."""
 
     def backward(i, sums):
         of_features, of_table, of_bias = sums
-        gradients = of_logits(i) * _slice(tokens, i)[..., None]
+        gradients = logit_gradients(i) * _slice(tokens, i)[..., None]
         low = ops.cast(gradients, features.dtype)
         of_features = ops.slice_update(of_features, (i * TEXTS_AT_ONCE, 0, 0), ops.einsum("blv,vd->bld", low, table))
         of_table = of_table + ops.cast(ops.einsum("blv,bld->vd", low, _slice(features, i)), "float32")

@@ -176,11 +176,11 @@ def heads_of_class(values):
 
 
 def _class_suffix(module, heads):
-    known = suffixes_of(module)
-    for of_class, suffix in known.items():
+    suffixes = suffixes_of(module)
+    for of_class, suffix in suffixes.items():
         if set(of_class) == set(heads):
             return suffix
-    classes = "; ".join(" and ".join(of_class) or "none" for of_class in known)
+    classes = "; ".join(" and ".join(of_class) or "none" for of_class in suffixes)
     raise ValueError(f"expected the heads of one Hugging Face class ({classes}); got {', '.join(heads)}.")
 
 

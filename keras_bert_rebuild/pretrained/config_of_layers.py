@@ -118,7 +118,7 @@ def _fields(layers, runs, number=1):
 
 def _all_layers(model_config):
     """The layers of a model and of all models nested in it."""
-    found, waiting = [], [model_config]
+    innermost, waiting = [], [model_config]
     while waiting:
         config = waiting.pop()["config"]
         layers = config if isinstance(config, list) else config["layers"]  # old Sequential models are a list
@@ -127,5 +127,5 @@ def _all_layers(model_config):
             if isinstance(inner, list) or "layers" in inner:
                 waiting.append(layer)
             else:
-                found.append(layer)
-    return found
+                innermost.append(layer)
+    return innermost

@@ -102,9 +102,9 @@ def _find_in_folder(folder, config):
         return find_checkpoint(files[0], config)
     _check_no_adapter(folder, "weights of a whole model")
     inside = sorted(child.name for child in folder.iterdir())
-    known = ", ".join(name for name, _ in HUGGINGFACE_FILES)
+    file_names = ", ".join(name for name, _ in HUGGINGFACE_FILES)
     raise ValueError(
-        f"expected a folder with one of {known}, bert_model.ckpt.index, or one .keras or .h5 file; "
+        f"expected a folder with one of {file_names}, bert_model.ckpt.index, or one .keras or .h5 file; "
         f"{folder} has {', '.join(map(printable, inside[:10])) or 'no files'}."
     )
 
@@ -147,13 +147,13 @@ def _huggingface(path, reader, config):
     config = own(huggingface_of(config.family), "fitted")(config, source.names)
     table = table_of(config)
     _check_size(config, source, path, where)
-    found = _heads_in(table, config, source)
+    heads = _heads_in(table, config, source)
     missing = () if of_class is None else _missing_of(of_class, table, config, source)
-    if of_class is not None and (missing or set(of_class) <= set(found)):
-        found = tuple(head for head in found if head in of_class)
+    if of_class is not None and (missing or set(of_class) <= set(heads)):
+        heads = tuple(head for head in heads if head in of_class)
     else:
-        found = tuple(head for head in found if head not in _heads_ruled_out(found, table, config, source))
-    return Checkpoint(f"Hugging Face, {path.name}", config, table, source, found, path.parent, path, missing)
+        heads = tuple(head for head in heads if head not in _heads_ruled_out(heads, table, config, source))
+    return Checkpoint(f"Hugging Face, {path.name}", config, table, source, heads, path.parent, path, missing)
 
 
 def _missing_of(heads, table, config, source):
@@ -177,16 +177,16 @@ def check_whole(checkpoint):
         )
 
 
-def _heads_ruled_out(found, table, config, source):
+def _heads_ruled_out(heads, table, config, source):
     """The heads to exclude if no class is named, since three heads have files with "classifier.weight"."""
-    if "classification" in found:
-        rows = {head: {row.name for row in table.rows(0, (head,)) if row.use == "both"} for head in found}
-        return tuple(head for head in found if head not in ("classification", "pooler") and rows[head] <= rows["classification"])
-    if "multiple_choice" not in found:
+    if "classification" in heads:
+        rows = {head: {row.name for row in table.rows(0, (head,)) if row.use == "both"} for head in heads}
+        return tuple(head for head in heads if head not in ("classification", "pooler") and rows[head] <= rows["classification"])
+    if "multiple_choice" not in heads:
         return ()
     # RoBERTa has other names for classification. Of the other two, only multiple choice needs a pooler, but both may have one.
-    known = {row.name for row in table.rows(config.num_distinct_blocks)}
-    outputs = [source.shape(name)[0] for name in source.names if table.canonical(name, known) == "classifier.bias"]
+    names_of_table = {row.name for row in table.rows(config.num_distinct_blocks)}
+    outputs = [source.shape(name)[0] for name in source.names if table.canonical(name, names_of_table) == "classifier.bias"]
     return ("token_classification",) if outputs == [1] else ("multiple_choice",)
 
 
@@ -248,17 +248,17 @@ def _check_size(config, source, path, where):
         raise ValueError(
             f"{where} describes {config.num_distinct_blocks:,} layers with weights; {path.name} has {len(names):,} arrays."
         )
-    parameters, found = config.num_params(("pooler",)), sum(math.prod(source.shape(name)) for name in names)
-    if parameters > 4 * found + limit("missing_parameters"):
-        raise ValueError(f"{where} describes {parameters:,} parameters; {path.name} has {found:,}.")
+    parameters, stored = config.num_params(("pooler",)), sum(math.prod(source.shape(name)) for name in names)
+    if parameters > 4 * stored + limit("missing_parameters"):
+        raise ValueError(f"{where} describes {parameters:,} parameters; {path.name} has {stored:,}.")
 
 
 def _heads_in(table, config, source):
     """The heads whose names are all in the file."""
-    found = table.heads_in(config.num_distinct_blocks, _canonical_names(table, config, source))
-    return tuple(head for head in HEADS if head in found)
+    heads = table.heads_in(config.num_distinct_blocks, _canonical_names(table, config, source))
+    return tuple(head for head in HEADS if head in heads)
 
 
 def _canonical_names(table, config, source):
-    known = {row.name for row in table.rows(config.num_distinct_blocks)}
-    return {table.canonical(name, known) for name in source.names}
+    names_of_table = {row.name for row in table.rows(config.num_distinct_blocks)}
+    return {table.canonical(name, names_of_table) for name in source.names}

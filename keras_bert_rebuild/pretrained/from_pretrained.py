@@ -76,13 +76,13 @@ def from_pretrained(
     initialization = skipped_initialization(unwritten) if strict else contextlib.nullcontext()
     with dtype_scope(dtype), initialization:
         if checkpoint.format.startswith("Keras,"):
-            chosen = {
+            options = {
                 "seq_len": seq_len is not None,
                 "output_layer_num": output_layer_num != 1,
                 "dtype": dtype is not None,
                 "padding_mask": padding_mask,
             }
-            return _load_keras(checkpoint, trainable, heads, [name for name, is_chosen in chosen.items() if is_chosen])
+            return _load_keras(checkpoint, trainable, heads, [name for name, is_set in options.items() if is_set])
         model = build_model(
             _with_length(checkpoint.config, seq_len, extend_positions),
             _chosen_heads(checkpoint, heads, output_layer_num),
@@ -127,8 +127,8 @@ def _load(model, checkpoint, strict, extend_positions):
 
 def _warn_of_unknown_weights(report, checkpoint):
     """Warn about weights of no head of the family: the user's own layers, without which outputs differ."""
-    known = {row.name for row in checkpoint.table.rows(checkpoint.config.num_distinct_blocks)}
-    unknown = [name for name in report.unused if checkpoint.table.canonical(name, known) not in known]
+    names = {row.name for row in checkpoint.table.rows(checkpoint.config.num_distinct_blocks)}
+    unknown = [name for name in report.unused if checkpoint.table.canonical(name, names) not in names]
     if unknown == [PROJECTION] and is_stanford_colbert(checkpoint.folder):
         return  # `load_task` loads them
     if unknown:
@@ -152,9 +152,9 @@ def _finished(model, report, checkpoint):
     return model
 
 
-def _load_keras(checkpoint, trainable, heads, chosen):
-    if chosen:
-        raise ValueError(f"{checkpoint.file} is a whole model, for which {', '.join(chosen)} cannot be chosen.")
+def _load_keras(checkpoint, trainable, heads, options):
+    if options:
+        raise ValueError(f"{checkpoint.file} is a whole model, for which {', '.join(options)} cannot be chosen.")
     check_heads(heads or ())
     model = load_keras_model(checkpoint.file)
     present = heads_of(model)

@@ -44,25 +44,25 @@ def build_model_from_config(
         The model and the config as a dictionary.
     """
     config = read_json(config_file, "a bert_config.json")
-    known = config_from_google(config, config_file)
+    fields = config_from_google(config, config_file)
     if seq_len is not None:
-        seq_len = config["max_position_embeddings"] = min(seq_len, known.max_position_embeddings)
-    kwargs.setdefault("dropout_rate", known.hidden_dropout_prob)
-    kwargs.setdefault("attention_probs_dropout_prob", known.attention_probs_dropout_prob)
-    kwargs.setdefault("initializer_range", known.initializer_range)
+        seq_len = config["max_position_embeddings"] = min(seq_len, fields.max_position_embeddings)
+    kwargs.setdefault("dropout_rate", fields.hidden_dropout_prob)
+    kwargs.setdefault("attention_probs_dropout_prob", fields.attention_probs_dropout_prob)
+    kwargs.setdefault("initializer_range", fields.initializer_range)
     built = get_model(
-        token_num=known.vocab_size,
+        token_num=fields.vocab_size,
         pos_num=config["max_position_embeddings"],
         seq_len=seq_len,
-        embed_dim=known.hidden_size,
-        transformer_num=known.num_hidden_layers,
-        head_num=known.num_attention_heads,
-        feed_forward_dim=known.intermediate_size,
-        feed_forward_activation=known.hidden_act,
+        embed_dim=fields.hidden_size,
+        transformer_num=fields.num_hidden_layers,
+        head_num=fields.num_attention_heads,
+        feed_forward_dim=fields.intermediate_size,
+        feed_forward_activation=fields.hidden_act,
         training=training,
         trainable=trainable,
         output_layer_num=output_layer_num,
-        type_vocab_size=known.type_vocab_size,
+        type_vocab_size=fields.type_vocab_size,
         **kwargs,
     )
     return (built if training else BertModel(*built)), config
@@ -89,10 +89,10 @@ def load_model_weights_from_checkpoint(
     rows = bert.GOOGLE.rows(config["num_hidden_layers"], heads_of(model))
     heads = {path for rows_of_head in bert.GOOGLE.heads.values() for path, *_ in rows_of_head}
     variables = [v for v in model.weights if training or v.path not in heads]
-    known = {row.path for row in rows}
+    loaded_paths = {row.path for row in rows}
     if "Embedding-Token/embeddings" not in {v.path for v in variables}:
         raise ValueError(f"the model must have layers of get_model, such as Embedding-Token; it has {_some_names(model)}.")
-    not_in_checkpoint = [v.path for v in model.weights if v.path not in known]
+    not_in_checkpoint = [v.path for v in model.weights if v.path not in loaded_paths]
     # Other weights of the checkpoint are skipped, as in keras_bert: a truncated model only takes the blocks it has.
     load_variables(variables, checkpoint, bert.GOOGLE, rows, optional=not_in_checkpoint, leftovers=True)
 

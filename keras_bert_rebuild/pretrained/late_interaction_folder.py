@@ -38,8 +38,8 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[Senten
     kinds = [module.kind for module in modules]
     if kinds[:1] != ["Transformer"] or kinds.count(MASK) > 1:
         raise ValueError(f"{path / MODULES} must name the module Transformer first and one {MASK}; got {', '.join(kinds)}.")
-    found = SentenceFolder(path, modules, (None, "feature-extraction"))
-    values, file, first, first_file = found.values, found.file, found.first, found.first_file
+    folder = SentenceFolder(path, modules, (None, "feature-extraction"))
+    values, file, first, first_file = folder.values, folder.file, folder.first, folder.first_file
     later = [read_module(module.kind, module.folder, TOKENS) for module in modules[1:] if module.kind != MASK]
     later = [module for module in later if module is not None]
     has_settings = any(key in values for key in OF_PYLATE)
@@ -48,44 +48,45 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[Senten
         later.append(UnitModule())  # PyLate normalises vectors itself
     if value_of(values, "similarity_fn_name", str, file, "none").lower() not in MEASURES:
         raise ValueError(f"{file} must have similarity_fn_name maxsim; got {values['similarity_fn_name']!r:.80}.")
-    if found.prompts.get(found.default_prompt):
-        raise ValueError(f"{file} must have no default prompt, since texts are queries or documents; got {found.default_prompt!r}.")
+    if folder.prompts.get(folder.default_prompt):
+        prompt = folder.default_prompt
+        raise ValueError(f"{file} must have no default prompt, since texts are queries or documents; got {prompt!r}.")
     # Without lengths, texts are cut at the maximum of the model, which the embedder knows.
-    longest = found.max_len or limit("max_position_embeddings")
-    expansion = _expansion(found, has_settings)
+    longest = folder.max_len or limit("max_position_embeddings")
+    expansion = _expansion(folder, has_settings)
     query_length, document_length = (
         value_of(first, f"{of}_length", int, first_file) or value_of(values, f"{of}_length", int, file) or longest
         for of in ("query", "document")
     )
-    return found, {
+    return folder, {
         "modules": tuple(later),
         "query_len": expansion["length"] if expansion else query_length,
         "document_len": document_length,
-        "query_prefix": _prefix(found, "query"),
-        "document_prefix": _prefix(found, "document"),
+        "query_prefix": _prefix(folder, "query"),
+        "document_prefix": _prefix(folder, "document"),
         "query_expansion": bool(expansion),
         "attend_to_expansion": bool(expansion) and value_of(expansion, "attend", bool, file, False),
         "skiplist_words": _skipped(modules, values, of_pylate, file),
     }
 
 
-def _prefix(found, of):
+def _prefix(folder, of):
     """The text put before a text: PyLate's prefix, followed by the prompt."""
-    prefix = value_of(found.values, f"{of}_prefix", str, found.file, "")
-    return prefix + found.prompts.get(of, "").removeprefix(prefix)
+    prefix = value_of(folder.values, f"{of}_prefix", str, folder.file, "")
+    return prefix + folder.prompts.get(of, "").removeprefix(prefix)
 
 
-def _expansion(found, has_settings):
+def _expansion(folder, has_settings):
     """How a query is expanded with masks, or None."""
-    first, values, file = found.first, found.values, found.file
+    first, values, file = folder.first, folder.values, folder.file
     if "query_expansion" not in first and "query_expansion" not in values and has_settings:
         if not value_of(values, "do_query_expansion", bool, file, True):
             return None
         attend = value_of(values, "attend_to_mask_tokens", bool, file, False)  # the older name
         attend = value_of(values, "attend_to_expansion_tokens", bool, file, attend)
         return {"length": value_of(values, "query_length", int, file) or QUERY_LENGTH, "attend": attend}
-    where, given = (found.first_file, first) if "query_expansion" in first else (file, values)
-    expansion = value_of(given, "query_expansion", dict | Literal[False], where)
+    where, settings = (folder.first_file, first) if "query_expansion" in first else (file, values)
+    expansion = value_of(settings, "query_expansion", dict | Literal[False], where)
     if not expansion:
         return None
     if expansion.get("strategy") != "fixed" or not value_of(expansion, "length", int, where):

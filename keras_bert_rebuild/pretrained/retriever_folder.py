@@ -92,9 +92,9 @@ def read_retriever_folder(path: str | os.PathLike[str]) -> RetrieverFolder | Non
 
 
 def _read(kind, path, modules):
-    found, settings = READERS[kind](path, modules)
+    folder, settings = READERS[kind](path, modules)
     settings = {name: value for name, value in settings.items() if value is not None}
-    return RetrieverFolder(kind, found.folder, settings, bool(found.first.get("do_lower_case")))
+    return RetrieverFolder(kind, folder.folder, settings, bool(folder.first.get("do_lower_case")))
 
 
 def _kind(path, kinds):
@@ -103,8 +103,8 @@ def _kind(path, kinds):
         raise ValueError(f"{path / SETTINGS} must have a model_type among {', '.join(MODEL_TYPES)}; got {model_type!r:.80}.")
     if model_type is not None:
         return MODEL_TYPES[model_type]
-    found = next((OF_MODULES[kind] for kind in kinds if kind in OF_MODULES), None)
-    return found or ("reranking" if kinds == ["Transformer"] else "embedding")
+    kind_of_module = next((OF_MODULES[kind] for kind in kinds if kind in OF_MODULES), None)
+    return kind_of_module or ("reranking" if kinds == ["Transformer"] else "embedding")
 
 
 def _is_reranker(path, folder=None):
@@ -132,27 +132,28 @@ def _embedding_settings(path: Path, modules: list[Module]) -> tuple[SentenceFold
     later = [read_module(module.kind, module.folder) for module in modules[2:]]
     later = [module for module in later if module is not None]
     normalize = later[-1:] == [UnitModule()]
-    found = SentenceFolder(path, modules, (None, "feature-extraction"), ("query_expansion",))
-    output = found.first.get("module_output_name")
+    folder = SentenceFolder(path, modules, (None, "feature-extraction"), ("query_expansion",))
+    output = folder.first.get("module_output_name")
     if output not in (None, "token_embeddings"):
-        raise ValueError(f"{found.folder} must have module_output_name token_embeddings; got {output!r:.80}.")
+        raise ValueError(f"{folder.folder} must have module_output_name token_embeddings; got {output!r:.80}.")
     poolings, include_prompt = _poolings(modules[1].folder / "config.json")
-    measure, cut = (value_of(found.values, key, of, found.file) for key, of in (("similarity_fn_name", str), ("truncate_dim", int)))
+    measure = value_of(folder.values, "similarity_fn_name", str, folder.file)
+    cut = value_of(folder.values, "truncate_dim", int, folder.file)
     if measure not in MEASURES:
-        raise ValueError(f"{found.file} must have similarity_fn_name cosine or dot; got {measure!r:.80}.")
+        raise ValueError(f"{folder.file} must have similarity_fn_name cosine or dot; got {measure!r:.80}.")
     if cut is not None and cut < 1:
-        raise ValueError(f"{found.file} must have a number of at least 1 as truncate_dim; got {cut!r:.80}.")
-    return found, {
+        raise ValueError(f"{folder.file} must have a number of at least 1 as truncate_dim; got {cut!r:.80}.")
+    return folder, {
         "poolings": poolings,
         "modules": tuple(later[:-1] if normalize else later),
         "normalize": normalize,
-        "prompts": found.prompts,
-        "default_prompt": found.default_prompt,
+        "prompts": folder.prompts,
+        "default_prompt": folder.default_prompt,
         "include_prompt": include_prompt,
         "truncate_dim": cut,
         "measure": MEASURES[measure],
         "truncate": True,
-        "max_len": found.max_len,
+        "max_len": folder.max_len,
     }
 
 
@@ -161,8 +162,8 @@ def _poolings(file):
     values = read_json(file, "the pooling of sentence-transformers")
     ours = {theirs: name for name, (_, theirs) in POOLING_NAMES.items()}
     if "pooling_mode" in values:
-        given = value_of(values, "pooling_mode", str | list[str], file, [])
-        named = given if isinstance(given, list) else [given]
+        mode = value_of(values, "pooling_mode", str | list[str], file, [])
+        named = mode if isinstance(mode, list) else [mode]
     else:
         named = [theirs for key, theirs in POOLING_NAMES.values() if value_of(values, key, bool, file)] or ["mean"]
     if not named or len(set(named)) < len(named) or not all(name in ours for name in named):
@@ -176,7 +177,7 @@ def _sparse_settings(path: Path, modules: list[Module]) -> tuple[SentenceFolder,
     if kinds not in (["Transformer", "SpladePooling"], ["MLMTransformer", "SpladePooling"]):
         raise ValueError(f"{path / MODULES} must name the modules Transformer and SpladePooling; got {', '.join(kinds)}.")
     # Before version 5.4 the first module was a class for masked language models only.
-    found = SentenceFolder(path, modules, ("fill-mask",) if kinds[0] == "Transformer" else (None, "fill-mask"))
+    folder = SentenceFolder(path, modules, ("fill-mask",) if kinds[0] == "Transformer" else (None, "fill-mask"))
     file = modules[1].folder / "config.json"
     pooled = read_json(file, "the pooling of sentence-transformers")
     pooling = value_of(pooled, "pooling_strategy", str, file, "max")
@@ -186,17 +187,17 @@ def _sparse_settings(path: Path, modules: list[Module]) -> tuple[SentenceFolder,
             f"{file} must have a pooling_strategy of {' or '.join(SPARSE_POOLINGS)} and an activation_function of "
             f"{' or '.join(SPARSE_ACTIVATIONS)}; got {pooling!r:.80} and {activation!r:.80}."
         )
-    measure = found.values.get("similarity_fn_name")
+    measure = folder.values.get("similarity_fn_name")
     if measure not in (None, "dot"):
-        raise ValueError(f"{found.file} must have similarity_fn_name dot; got {measure!r:.80}.")
-    return found, {
+        raise ValueError(f"{folder.file} must have similarity_fn_name dot; got {measure!r:.80}.")
+    return folder, {
         "pooling": pooling,
         "activation": SPARSE_ACTIVATIONS[activation],
-        "prompts": found.prompts,
-        "default_prompt": found.default_prompt,
-        "max_active": value_of(found.values, "max_active_dims", int, found.file),
+        "prompts": folder.prompts,
+        "default_prompt": folder.default_prompt,
+        "max_active": value_of(folder.values, "max_active_dims", int, folder.file),
         "truncate": True,
-        "max_len": found.max_len,
+        "max_len": folder.max_len,
     }
 
 
@@ -205,21 +206,21 @@ def _reranking_settings(path: Path, modules: list[Module]) -> tuple[SentenceFold
     kinds = [module.kind for module in modules]
     if modules and kinds != ["Transformer"]:
         raise ValueError(f"{path / MODULES} must name the module Transformer alone; got {', '.join(kinds)}.")
-    found = SentenceFolder(path, modules, ("sequence-classification",))
-    prompt = found.prompts.get(found.default_prompt)
+    folder = SentenceFolder(path, modules, ("sequence-classification",))
+    prompt = folder.prompts.get(folder.default_prompt)
     if prompt:
-        raise ValueError(f"{found.file} must have no default prompt, since a Reranker has none; got {prompt!r:.80}.")
-    activation = _reranker_activation(found.values, found.folder / "config.json", found.file)
-    return found, {"activation": activation, "truncate": True, "max_len": found.max_len}
+        raise ValueError(f"{folder.file} must have no default prompt, since a Reranker has none; got {prompt!r:.80}.")
+    activation = _reranker_activation(folder.values, folder.folder / "config.json", folder.file)
+    return folder, {"activation": activation, "truncate": True, "max_len": folder.max_len}
 
 
 def _reranker_activation(values, config, settings):
     """The activation by the keys of version 5.4 and later, of version 4, or of version 3; by default the sigmoid of one label."""
     of_config = read_json(config, "a config")
     of_library = value_of(of_config, "sentence_transformers", dict, config, {})
-    places = ((values, "activation_fn", settings), (of_library, "activation_fn", config), (of_config, OLD_KEY, config))
-    found = ((value_of(of, key, str, where), where) for of, key, where in places)
-    name, where = next((pair for pair in found if pair[0]), ("torch.nn.modules.activation.Sigmoid", config))
+    spellings = ((values, "activation_fn", settings), (of_library, "activation_fn", config), (of_config, OLD_KEY, config))
+    names = ((value_of(of, key, str, where), where) for of, key, where in spellings)
+    name, where = next((pair for pair in names if pair[0]), ("torch.nn.modules.activation.Sigmoid", config))
     kind = name.rsplit(".", 1)[-1]
     if not name.startswith("torch.nn.") or kind not in RERANKER_ACTIVATIONS:
         among = ", ".join(RERANKER_ACTIVATIONS)

@@ -90,20 +90,20 @@ class SentenceFolder:
         ValueError: a setting is not supported, or prompts are not texts by name with the default one among them.
     """
 
-    def __init__(self, path: Path, modules: list[Module], tasks: tuple, others: tuple = ()) -> None:
+    def __init__(self, path: Path, modules: list[Module], tasks: tuple, unset: tuple = ()) -> None:
         self.folder, self.file = modules[0].folder if modules else path, path / SETTINGS
         names = (name for name in FIRST_SETTINGS if (self.folder / name).is_file())
         self.first_file = self.folder / next(names, FIRST_SETTINGS[0])
-        self.first = _first_settings(self.first_file, tasks, others) if modules else {}
+        self.first = _first_settings(self.first_file, tasks, unset) if modules else {}
         self.values = folder_settings(path) if modules else {}
         self.prompts, self.default_prompt = _prompts(self.values, self.file)
         longest = value_of(self.first, "max_seq_length", int, self.first_file)
         self.max_len = _longest_of_tokenizer(self.folder) if longest is None else longest
 
 
-def _first_settings(file, tasks, others):
+def _first_settings(file, tasks, unset):
     values = json_object(file)
-    wanted = (("transformer_task", tasks), *PLAIN, *((name, (None,)) for name in others))
+    wanted = (("transformer_task", tasks), *PLAIN, *((name, (None,)) for name in unset))
     other = [f"{key} must be {plain[-1]!r}, got {values.get(key)!r:.80}" for key, plain in wanted if values.get(key) not in plain]
     if other:
         raise ValueError(f"{file} has settings that are not supported: {'; '.join(other)}.")
@@ -125,8 +125,8 @@ def _prompts(values, file):
     name = value_of(values, "default_prompt_name", str, file)
     prompts = value_of(values, "prompts", dict[str, str | None], file, {})
     if name is not None and name not in prompts and name not in ALWAYS:
-        known = ", ".join(prompts) or "none"
-        raise ValueError(f"{file} must have the default prompt {name!r:.80} among its prompts; it has {known}.")
+        names = ", ".join(prompts) or "none"
+        raise ValueError(f"{file} must have the default prompt {name!r:.80} among its prompts; it has {names}.")
     return {key: text or "" for key, text in prompts.items() if text or key == name}, name
 
 

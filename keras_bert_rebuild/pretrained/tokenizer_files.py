@@ -30,7 +30,7 @@ def read_tokenizer_files(folder):
     within a Hugging Face cache (`models--...`, whose snapshots are links): otherwise a downloaded folder with a vocab.txt that
     links to a private file of yours could make you publish it. Other links are skipped, with a warning.
     """
-    found = {}
+    files = {}
     for path in (Path(folder) / name for name in TOKENIZER_NAMES):
         if not path.is_file():
             continue
@@ -38,8 +38,8 @@ def read_tokenizer_files(folder):
         if path.is_symlink() and not may_follow(path, target):
             warnings.warn(f"{path} is a link to {target}, outside its folder, and is skipped: put a copy there.", stacklevel=2)
             continue
-        found[path.name] = path.read_bytes()
-    return found
+        files[path.name] = path.read_bytes()
+    return files
 
 
 def may_follow(path, target):

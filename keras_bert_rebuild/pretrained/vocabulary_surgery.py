@@ -102,11 +102,11 @@ def prune_vocabulary(
     """
     vocabulary, rows = _opened(model, token_dict)
     keep = list(_several("keep", keep))
-    known = {**vocabulary, **{i: i for i in vocabulary.values()}}
-    unknown = [x for x in keep if x not in known]
+    ids = {**vocabulary, **{i: i for i in vocabulary.values()}}
+    unknown = [x for x in keep if x not in ids]
     if unknown:
         raise ValueError(f"keep must list tokens of the vocabulary or their ids; unknown: {unknown}.")
-    kept_ids = sorted({known[x] for x in keep} | _required_ids(model, vocabulary))
+    kept_ids = sorted({ids[x] for x in keep} | _required_ids(model, vocabulary))
     new_ids = {old: new for new, old in enumerate(kept_ids)}
     pad = model.config.pad_token_id
     pruned = _with_rows(model, rows[kept_ids], pad_token_id=new_ids.get(pad, pad))
@@ -134,8 +134,8 @@ def tokens_of_corpus(token_dict: Mapping[str, int], texts: Iterable[str], cased:
     """
     words = {word for text in _several("texts", texts) for word in split_words(text, cased)}
     pieces = {piece for word in words for piece in split_pieces(word, token_dict)}
-    known = {piece for piece in pieces if piece in token_dict}
-    return known | ({TOKEN_UNK} & token_dict.keys() if known != pieces else set())
+    in_vocabulary = {piece for piece in pieces if piece in token_dict}
+    return in_vocabulary | ({TOKEN_UNK} & token_dict.keys() if in_vocabulary != pieces else set())
 
 
 def resize_vocabulary(model: keras.Model, token_dict: Mapping[str, int], size: int) -> tuple[BertModel, dict[str, int]]:
@@ -173,9 +173,9 @@ def _opened(model, token_dict):
 
 def _with_rows(model, rows, **changes):
     """The model rebuilt with other rows and `changes` to the config; everything else is unchanged."""
-    given = {TABLE: rows[:, :-1], BIAS: rows[:, -1]}
+    values = {TABLE: rows[:, :-1], BIAS: rows[:, -1]}
     config = model.config.replace(vocab_size=len(rows), **changes)
-    return rebuilt(model, config, lambda path, variable: given[path] if path in given else to_numpy(variable).copy())
+    return rebuilt(model, config, lambda path, variable: values[path] if path in values else to_numpy(variable).copy())
 
 
 def _named(token_dict, size):
@@ -219,9 +219,9 @@ def _new_tokens(vocabulary, tokens):
     wrong = [token for token in tokens if not isinstance(token, str) or token.split() != [token]]
     if wrong:
         raise ValueError(f"tokens must be strings, not empty and without white space; got {wrong}.")
-    known = [token for token, count in Counter(tokens).items() if count > 1 or token in vocabulary]
-    if known:
-        raise ValueError(f"tokens must be new to the vocabulary and different; got {known}.")
+    repeated = [token for token, count in Counter(tokens).items() if count > 1 or token in vocabulary]
+    if repeated:
+        raise ValueError(f"tokens must be new to the vocabulary and different; got {repeated}.")
     return tokens
 
 

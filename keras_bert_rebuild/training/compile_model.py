@@ -11,7 +11,7 @@ from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.step_plan import CHAINS, LOGITS, answer_of
 from keras_bert_rebuild.training.losses import PretrainingLoss, ReplacedTokenAccuracy, ReplacedTokenLoss, ReplacedTokenShare
 from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
-from keras_bert_rebuild.training.optimizers.whole_batch import of_whole_batch
+from keras_bert_rebuild.training.optimizers.whole_batch import whole_batch_optimizer
 
 RTD = HEADS["rtd"].layer
 LABELLED = {head.layer for head in HEADS.values()}
@@ -92,7 +92,7 @@ def compile_model(
     if len(heads) == 1:
         loss = loss[0]
     scales_loss = model.dtype_policy.name == "mixed_float16" and kwargs.get("auto_scale_loss", True)
-    optimizer = of_whole_batch(optimizer, scales_loss)
+    optimizer = whole_batch_optimizer(optimizer, scales_loss)
     if remat is not None:
         model.remat = remat
     model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)

@@ -187,9 +187,9 @@ def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
     if not has_lora(model):
         add_lora(model, settings["rank"], settings["alpha"], patterns=settings["patterns"], trained=settings["trained"])
     alpha = settings["rank"] if settings["alpha"] is None else settings["alpha"]
-    others = [layer.lora_alpha for layer in _kernels(model).values() if layer.lora_enabled and layer.lora_alpha != alpha]
-    if others:
-        raise ValueError(f"{path} must have the alpha of the model's matrices, {others[0]}; got {alpha}.")
+    alphas = [layer.lora_alpha for layer in _kernels(model).values() if layer.lora_enabled and layer.lora_alpha != alpha]
+    if alphas:
+        raise ValueError(f"{path} must have the alpha of the model's matrices, {alphas[0]}; got {alpha}.")
     for variable in model.trainable_variables:
         variable.assign(arrays[variable.path])
 
@@ -219,14 +219,14 @@ def without_lora(model: keras.Model) -> keras.Model:
 
 def _kernels(model):
     """The dense layers of a model and of its composed layers, by the path of their kernel."""
-    found = {}
+    kernels = {}
     for layer in model.layers:
         for part in (layer, *(layer.denses if isinstance(layer, CompositeLayer) else ())):
             if isinstance(part, keras.layers.Dense):
                 path = next((variable.path for variable in part.weights if variable.path.endswith("/kernel")), None)
                 if path is not None:
-                    found[path] = part
-    return found
+                    kernels[path] = part
+    return kernels
 
 
 def _trained_shapes(model, settings):

@@ -123,8 +123,8 @@ def weighted(counts, sample_weight, dtype):
     """The weights of positions `(batch, length)`, times those of samples, `(batch,)` or `(batch, length)`, if there are any."""
     if sample_weight is None:
         return counts
-    given = ops.cast(sample_weight, dtype)
-    return counts * ops.reshape(given, (*ops.shape(given)[:1], -1))
+    weights = ops.cast(sample_weight, dtype)
+    return counts * ops.reshape(weights, (*ops.shape(weights)[:1], -1))
 
 
 class LabelMetric(keras.metrics.MeanMetricWrapper):

@@ -22,7 +22,7 @@ class CosineLoss(ScoreLoss):
 
     usual_name, usual_scale = "cosine_loss", 1.0
 
-    def of_vectors(self, y_true, vectors, similarity):
+    def vector_losses(self, y_true, vectors, similarity):
         return ops.square(similarity.own(vectors[:, 0], vectors[:, 1:])[:, 0] * self.factor - y_true)
 
 
@@ -43,7 +43,7 @@ class CoSentLoss(ScoreLoss):
 
     usual_name = "cosent_loss"
 
-    def of_vectors(self, y_true, vectors, similarity):
+    def vector_losses(self, y_true, vectors, similarity):
         scores = similarity.own(vectors[:, 0], vectors[:, 1:])[:, 0] * self.factor
         differences = ops.reshape(scores - scores[:, None], (-1,))  # (i, j): similarity of j − similarity of i
         wrong = ops.reshape(y_true[:, None] > y_true, (-1,))
@@ -82,15 +82,15 @@ class TripletLoss(LabelledTextsLoss):
 
     usual_name, usual_scale = "triplet_loss", 1.0
 
-    def of_vectors(self, y_true, vectors, similarity):
+    def vector_losses(self, y_true, vectors, similarity):
         scores = similarity.every(vectors, vectors)
         squares = ops.diagonal(scores)
         squared = squares[:, None] - 2 * scores + squares
         apart = squared > 0
         distances = ops.where(apart, ops.sqrt(ops.where(apart, squared, 1.0)), 0.0)  # the root of 0 has no gradient
         alike = y_true[:, None] == y_true
-        others = alike & ~diagonal(ops.shape(y_true)[0])
-        farthest = ops.max(ops.where(others, distances, 0.0), axis=1)
+        other_rows = alike & ~diagonal(ops.shape(y_true)[0])
+        farthest = ops.max(ops.where(other_rows, distances, 0.0), axis=1)
         nearest = ops.min(distances + ops.where(alike, ops.max(distances, axis=1, keepdims=True), 0.0), axis=1)
         return ops.softplus(self.factor * (farthest - nearest))
 
@@ -111,12 +111,12 @@ class ContrastiveLoss(LabelledTextsLoss):
 
     usual_name = "contrastive_loss"
 
-    def of_vectors(self, y_true, vectors, similarity):
+    def vector_losses(self, y_true, vectors, similarity):
         scores = similarity.every(vectors, vectors) * self.factor
-        others = ~diagonal(ops.shape(y_true)[0])
-        alike = ops.cast((y_true[:, None] == y_true) & others, "float32")
+        other_rows = ~diagonal(ops.shape(y_true)[0])
+        alike = ops.cast((y_true[:, None] == y_true) & other_rows, "float32")
         counts = ops.sum(alike, axis=1)
-        losses = log_sum(scores, others) - ops.sum(scores * alike, axis=1) / ops.maximum(counts, 1.0)
+        losses = log_sum(scores, other_rows) - ops.sum(scores * alike, axis=1) / ops.maximum(counts, 1.0)
         has_any = ops.cast(counts > 0, "float32")
         share = ops.cast(ops.shape(has_any)[0], "float32") / ops.maximum(ops.sum(has_any), 1.0)
         return losses * has_any * share

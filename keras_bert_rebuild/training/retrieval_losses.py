@@ -60,7 +60,7 @@ class InBatchNegativesLoss(ScoreLoss):
         super().__init__(scale, name, reduction, **kwargs)
         self.symmetric, self.same_side, self.guided, self.margin = symmetric, same_side, guided, margin
 
-    def of_vectors(self, y_true, vectors, similarity):
+    def vector_losses(self, y_true, vectors, similarity):
         groups, texts = ops.shape(vectors)[0], vectors.shape[1] - 1
         queries, positives = vectors[:, 0], vectors[:, 1]
         same = diagonal(groups)
@@ -68,24 +68,24 @@ class InBatchNegativesLoss(ScoreLoss):
         own = ops.reshape(same[:, :, None] & first, (groups, -1))  # of every query its own positive, (B, B · texts)
         scores = similarity.every(queries, ops.reshape(vectors[:, 1:], (-1, *ops.shape(vectors)[2:])))
         right = similarity.own(queries, positives[:, None])[:, 0]
-        known = _Known(y_true, groups, texts) if len(y_true.shape) == 3 else None
+        answers = _KnownAnswers(y_true, groups, texts) if len(y_true.shape) == 3 else None
         guide = _Guide(y_true, groups) if self.guided else None
 
-        def counted(scores, own, of_known, of_guide):
+        def counted(scores, own, answers_of, of_guide):
             """Which candidates count: the positive itself, and those neither known nor assumed to be answers."""
-            counts = ops.ones_like(own) if known is None else ~of_known(known)
+            counts = ops.ones_like(own) if answers is None else ~answers_of(answers)
             if guide is not None:
                 counts &= of_guide(guide) <= guide.right[:, None] + (self.margin or 0.0)
             elif self.margin is not None:
                 counts &= scores <= right[:, None] + self.margin
             return counts | own
 
-        found = [(scores, counted(scores, own, lambda ids: ids.texts, lambda guide: guide.texts))]
+        candidates = [(scores, counted(scores, own, lambda ids: ids.texts, lambda guide: guide.texts))]
         if self.same_side:
             for side, by_guide in ((queries, lambda guide: guide.queries), (positives, lambda guide: guide.positives)):
                 among = similarity.every(side, side)
-                found.append((among, counted(among, same, lambda ids: ids.queries, by_guide) & ~same))
-        every, counts = (ops.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+                candidates.append((among, counted(among, same, lambda ids: ids.queries, by_guide) & ~same))
+        every, counts = (ops.concatenate(parts, axis=1) for parts in zip(*candidates, strict=True))
         factor = self.factor
         total = log_sum(every * factor, counts)
         if self.symmetric:
@@ -99,7 +99,7 @@ class InBatchNegativesLoss(ScoreLoss):
         return {**super().get_config(), **own}
 
 
-class _Known:
+class _KnownAnswers:
     """Candidates to leave out by the ids of texts: `texts (B, B · texts)` and `queries (B, B)`, true for texts that answer a query,
     queries that its positive answers, and missing texts."""
 
@@ -108,9 +108,9 @@ class _Known:
         query, positive = ids[:, 0], ids[:, 1]
         candidates = ops.reshape(ids[:, 1:], (-1,))
         asks_the_same = query[:, None] == query
-        of_equal = ops.reshape(asks_the_same[:, :, None] & (ops.arange(texts) == 0), (groups, -1))
+        same_answers = ops.reshape(asks_the_same[:, :, None] & (ops.arange(texts) == 0), (groups, -1))
         answers = (candidates == query[:, None]) | (candidates == positive[:, None])
-        self.texts = answers | of_equal | (candidates < 0)
+        self.texts = answers | same_answers | (candidates < 0)
         self.queries = asks_the_same | (positive[:, None] == positive) | (positive[:, None] == query)
 
 
@@ -135,14 +135,14 @@ class TeacherLoss(ScoreLoss):
         y_pred: `(groups, texts, ..., width)`: query, positive, at least one negative.
     """
 
-    def of_vectors(self, y_true, vectors, similarity):
+    def vector_losses(self, y_true, vectors, similarity):
         if vectors.shape[1] < 3:
             raise ValueError("groups must have at least one negative to learn a teacher's scores; they have none.")
         scores = similarity.own(vectors[:, 0], vectors[:, 1:]) * self.factor
-        return self.of_scores(scores, y_true[:, 1:, TEACHER], y_true[:, 1:, TEXT] >= 0)
+        return self.score_losses(scores, y_true[:, 1:, TEACHER], y_true[:, 1:, TEXT] >= 0)
 
     @abc.abstractmethod
-    def of_scores(self, scores, teacher, present):
+    def score_losses(self, scores, teacher, present):
         """The losses of groups, `(groups,)`.
 
         Args:
@@ -166,7 +166,7 @@ class MarginLoss(TeacherLoss):
 
     usual_name, usual_scale = "margin_loss", 1.0
 
-    def of_scores(self, scores, teacher, present):
+    def score_losses(self, scores, teacher, present):
         present = ops.cast(present[:, 1:], "float32")
         errors = ops.square((scores[:, :1] - scores[:, 1:]) - (teacher[:, :1] - teacher[:, 1:])) * present
         # A mean over negatives, whose number may differ between groups: Keras divides by the number of groups.
@@ -189,7 +189,7 @@ class DistillationLoss(TeacherLoss):
 
     usual_name = "distillation_loss"
 
-    def of_scores(self, scores, teacher, present):
+    def score_losses(self, scores, teacher, present):
         student, teacher = (of - log_sum(of, present)[:, None] for of in (scores, teacher))
         return ops.sum(ops.where(present, ops.exp(teacher) * (teacher - student), 0.0), axis=-1)
 

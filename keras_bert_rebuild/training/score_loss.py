@@ -173,7 +173,7 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
         dims = [width] if self.dims is None else self.dims
         if max(dims) > width:
             raise ValueError(f"dims must be at most {width}, the width of a vector; got {max(dims)}.")
-        losses = [self.of_vectors(y_true, similarity.prepare(vectors[..., :dim]), similarity) for dim in dims]
+        losses = [self.vector_losses(y_true, similarity.prepare(vectors[..., :dim]), similarity) for dim in dims]
         weights = [1.0] * len(dims) if self.dim_weights is None else self.dim_weights
         total = sum(loss * weight for loss, weight in zip(losses, weights, strict=True))
         return ops.repeat(total, 2) if self.takes_pairs and len(y_pred.shape) == 2 else total  # one for every row
@@ -186,7 +186,7 @@ class ScoreLoss(keras.losses.Loss, abc.ABC):
         return ops.reshape(y_true, (-1, 2))[:, 0], pairs
 
     @abc.abstractmethod
-    def of_vectors(self, y_true, vectors, similarity):
+    def vector_losses(self, y_true, vectors, similarity):
         """The losses of groups, `(groups,)`, from prepared vectors.
 
         Args:

@@ -200,7 +200,7 @@ ELSEWHERE = {
     "jax_attention.attend_by_sequences": "kernels/test_jax_flash.py",
     "jax_attention.attend_by_splash": "kernels/test_jax_attention.py",
     "jax_attention.attend_by_key_lengths": "kernels/test_jax_attention.py",
-    "real_tokens.of_tokens_alone": "kernels/test_real_tokens.py",
+    "token_layout.leave_out_padding": "kernels/test_token_layout.py",
     "jax_gradients.clip_factor": "kernels/test_gradients.py",
     "tensorflow_adam.clip_factor": "kernels/test_kernels.py",
     "tensorflow_adam.step_in_place": "kernels/test_kernels.py",

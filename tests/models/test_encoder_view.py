@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.kernels.real_tokens import RealTokens
+from keras_bert_rebuild.kernels.token_layout import TokenLayout
 from keras_bert_rebuild.layers import FeedForward, MultiHeadSelfAttention
 from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.models.encoder_blocks import Context, run_block
@@ -64,7 +64,7 @@ def test_a_run_of_any_family_gives_what_the_model_gives(module, rng):
     assert len(states) == 1 + model.config.num_hidden_layers
     np.testing.assert_allclose(array(states[-1])[real], expected[real], atol=2e-5)
     if view.runs_on_tokens_alone and keras.config.backend() != "jax":
-        alone = view.run(inputs, on_tokens_alone(RealTokens(ops.convert_to_tensor(real))))
+        alone = view.run(inputs, on_tokens_alone(TokenLayout(ops.convert_to_tensor(real))))
         np.testing.assert_allclose(array(alone)[real], expected[real], atol=2e-5)
 
 
@@ -107,7 +107,7 @@ def test_two_rules_of_any_kind_and_order_change_what_each_changes(pair, rng):
     rules = {
         **INTERVENTIONS,
         "rematerialised": REMATERIALISED.rules,
-        "tokens alone": on_tokens_alone(RealTokens(start.mask)).rules,
+        "tokens alone": on_tokens_alone(TokenLayout(start.mask)).rules,
         "attention map": ((MultiHeadSelfAttention.attend, recorded),),
     }
 

@@ -38,13 +38,13 @@ class OwnGatheringLoss(OwnLoss):
 def test_a_plan_has_the_needs_of_losses_and_metrics():
     loss = [PretrainingLoss(max_predictions=4, chunk=7), "sparse_categorical_crossentropy"]
     metrics = ([["accuracy", Perplexity()], None], [None, ["mse"]])
-    assert StepPlan.of_compiled(HEADS, loss, metrics, remat=True) == StepPlan(
+    assert StepPlan.from_compiled(HEADS, loss, metrics, remat=True) == StepPlan(
         heads=(HeadPlan("MLM", True, True, "log-probabilities"), HeadPlan("NSP", False, True, "probabilities")),
         max_predictions=4,
         chunk=7,
         remat=True,
     )
-    teacher = StepPlan.of_compiled(HEADS, {"MLM": "categorical_crossentropy", "NSP": PretrainingLoss()})
+    teacher = StepPlan.from_compiled(HEADS, {"MLM": "categorical_crossentropy", "NSP": PretrainingLoss()})
     assert teacher.heads == (HeadPlan("MLM", False, False, None), HeadPlan("NSP", True, True, None))
     assert (teacher.max_predictions, teacher.chunk, teacher.gives_logits) == (None, None, True)
 
@@ -59,8 +59,8 @@ def test_a_plan_does_not_change_once_it_is_made():
     [
         (StepPlan(), ()),
         (StepPlan(remat=True), (TRAIN,)),
-        (StepPlan.of_compiled(HEADS, PretrainingLoss()), (TRAIN, TEST)),
-        (StepPlan.of_compiled(HEADS, "sparse_categorical_crossentropy"), ()),
+        (StepPlan.from_compiled(HEADS, PretrainingLoss()), (TRAIN, TEST)),
+        (StepPlan.from_compiled(HEADS, "sparse_categorical_crossentropy"), ()),
     ],
 )
 def test_a_plan_changes_no_prediction_and_only_requested_values(plan, kinds):

@@ -77,8 +77,8 @@ def choose_devices(kind="auto", model_devices=None, hosts=None, host_index=None,
         raise ValueError(f"distribute={kind!r} is not available on {backend}: {OF_BACKEND[backend][1]}.")
     join_hosts(hosts, host_index, coordinator)
     if backend == "tensorflow":
-        return _of_tensorflow(kind)
-    return _of_jax(kind, model_devices) if backend == "jax" else Distribution("none")
+        return _tensorflow_distribution(kind)
+    return _jax_distribution(kind, model_devices) if backend == "jax" else Distribution("none")
 
 
 class Distribution(contextlib.AbstractContextManager):
@@ -127,7 +127,7 @@ class Distribution(contextlib.AbstractContextManager):
             raise ValueError(f"{name} must be a multiple of {self.replicas}, the replicas of distribute={self.kind!r}; got {size}.")
 
 
-def _of_tensorflow(kind):
+def _tensorflow_distribution(kind):
     from keras_bert_rebuild.kernels.tensorflow_replicas import gpu_count, has_tpu_of_others, mirrored_strategy
 
     if kind != "none" and has_tpu_of_others():
@@ -141,7 +141,7 @@ def _of_tensorflow(kind):
     return Distribution("mirrored", count, count, strategy.scope)
 
 
-def _of_jax(kind, model_devices):
+def _jax_distribution(kind, model_devices):
     devices = keras.distribution.list_devices()
     count, hosts = len(devices), host_count()
     if kind == "none" and hosts > 1:

@@ -108,9 +108,9 @@ def check_agreement(values):
     digests = [hashlib.sha256(repr(value).encode()).digest()[:8] for value in values.values()]
     by_host = gathered(np.frombuffer(b"".join(digests), "int64"))
     same = (by_host == by_host[0]).all(axis=0)
-    others = [f"{name} (here {value!r})" for (name, value), is_same in zip(values.items(), same, strict=True) if not is_same]
-    if others:
-        raise DisagreementError(f"all hosts must agree; they differ in {', '.join(others)}.")
+    different = [f"{name} (here {value!r})" for (name, value), is_same in zip(values.items(), same, strict=True) if not is_same]
+    if different:
+        raise DisagreementError(f"all hosts must agree; they differ in {', '.join(different)}.")
 
 
 @contextlib.contextmanager

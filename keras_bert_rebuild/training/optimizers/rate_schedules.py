@@ -164,7 +164,7 @@ class WarmupStableDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ProgressSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """The same for a run with a time limit: the learning rate is a function of its progress, from 0 at its start to 1 at its end.
+    """Warmup-stable-decay for a run with a time limit: the learning rate is a function of its progress, from 0 at its start to 1.
 
         progress(t) = begun + (1 − begun) · (t − from) / (until − from)
 

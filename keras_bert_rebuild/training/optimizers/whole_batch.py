@@ -90,7 +90,7 @@ def _check_accumulation(optimizer):
         )
 
 
-def of_whole_batch(optimizer, scales_loss=False):
+def whole_batch_optimizer(optimizer, scales_loss=False):
     """An optimizer with which all replicas apply the gradient of the whole batch; on one device, the given one.
 
     Args:

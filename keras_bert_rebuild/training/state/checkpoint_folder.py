@@ -158,8 +158,8 @@ class CheckpointFolder:
     def _folders(self):
         """The folder of every step."""
         names = [(_NAME.fullmatch(entry.name), entry) for entry in self.path.iterdir()] if self.path.is_dir() else []
-        found = [(match[1] is not None, int(match[1] or match[2]), entry) for match, entry in names if match and entry.is_dir()]
-        return {step: entry for _, step, entry in sorted(found)}  # replaced ones first, so that their successors win
+        folders = [(match[1] is not None, int(match[1] or match[2]), entry) for match, entry in names if match and entry.is_dir()]
+        return {step: entry for _, step, entry in sorted(folders)}  # replaced ones first, so that their successors win
 
     def _scores(self):
         scores = {}

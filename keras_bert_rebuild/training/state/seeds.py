@@ -17,7 +17,7 @@ def seed_generators(model):
         A list of `(name, generator)`. A name has the layers from the outermost to the owner, and the attribute, as in
         `Encoder-1-MultiHeadSelfAttention/dropout/seed_generator`. As in the paths of weights, nested models are left out.
     """
-    found, seen = [], {id(model)}
+    generators, seen = [], {id(model)}
     waiting = [("", model)]
     while waiting:  # breadth first, so that a shared generator has its shortest name
         path, owner = waiting.pop(0)
@@ -26,12 +26,12 @@ def seed_generators(model):
                 continue
             seen.add(id(value))
             if isinstance(value, keras.random.SeedGenerator):
-                found.append((path + attribute, value))
+                generators.append((path + attribute, value))
             elif isinstance(value, keras.Model):
                 waiting.append((path, value))
             else:
                 waiting.append((f"{path}{value.name}/", value))
-    return found
+    return generators
 
 
 def _attributes(owner):

@@ -231,11 +231,11 @@ class ArraySource:
 
 def _slot_name(name, weights):
     """The path of the weight and the kind of state, from Keras's name of an optimizer variable; other names are unchanged."""
-    found = [path for path in weights if name.startswith(path.replace("/", "_") + "_")]
-    if not found:
+    paths = [path for path in weights if name.startswith(path.replace("/", "_") + "_")]
+    if not paths:
         numbered = _NUMBERED.fullmatch(name)
         return numbered[1] if numbered else name
-    path = max(found, key=len)
+    path = max(paths, key=len)
     return f"{path}/{name[len(path) + 1 :]}"
 
 

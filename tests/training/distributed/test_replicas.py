@@ -18,7 +18,7 @@ from keras_bert_rebuild import AdamW, AdamWarmup
 from keras_bert_rebuild.kernels import replica_count
 from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.training.distributed.hosts import EXIT_CODE
-from keras_bert_rebuild.training.optimizers.whole_batch import LossScaleOptimizer, of_whole_batch
+from keras_bert_rebuild.training.optimizers.whole_batch import LossScaleOptimizer, whole_batch_optimizer
 
 pytestmark = pytest.mark.backend
 
@@ -217,7 +217,7 @@ def test_an_optimizer_that_clips_each_replica_alone_is_refused(setting):
     optimizer = keras.optimizers.Adam(**{setting: 2})
     for given in (optimizer, keras.optimizers.LossScaleOptimizer(optimizer)):
         with pytest.raises(ValueError, match=f"expected AdamW, Lamb or AdamWarmup .*; got Adam with {setting}=2"):
-            of_whole_batch(given)
+            whole_batch_optimizer(given)
 
 
 @pytest.mark.backend("tensorflow")
@@ -225,7 +225,7 @@ def test_an_optimizer_that_clips_each_replica_alone_is_refused(setting):
 @pytest.mark.usefixtures("_as_two")
 def test_an_optimizer_of_the_whole_batch_is_compiled_as_it_is():
     for optimizer in (AdamW(global_clipnorm=1.0), AdamWarmup(10, 1, clipnorm=1.0), keras.optimizers.Adam(), "adam"):
-        assert of_whole_batch(optimizer) is optimizer
+        assert whole_batch_optimizer(optimizer) is optimizer
 
 
 @pytest.mark.backend("tensorflow")
@@ -233,11 +233,11 @@ def test_an_optimizer_of_the_whole_batch_is_compiled_as_it_is():
 @pytest.mark.usefixtures("_as_two")
 def test_the_loss_scale_depends_on_all_replicas():
     inner = AdamW(global_clipnorm=1.0)
-    by_policy, given = of_whole_batch(inner, True), of_whole_batch(keras.optimizers.LossScaleOptimizer(inner, 8.0), True)
-    assert (type(by_policy), type(given)) == (LossScaleOptimizer, LossScaleOptimizer)
-    assert by_policy.inner_optimizer is given.inner_optimizer is inner
-    assert given.initial_scale == 8.0
-    assert of_whole_batch(given, True) is given
+    by_policy, scaled = (whole_batch_optimizer(each, True) for each in (inner, keras.optimizers.LossScaleOptimizer(inner, 8.0)))
+    assert (type(by_policy), type(scaled)) == (LossScaleOptimizer, LossScaleOptimizer)
+    assert by_policy.inner_optimizer is scaled.inner_optimizer is inner
+    assert scaled.initial_scale == 8.0
+    assert whole_batch_optimizer(scaled, True) is scaled
 
 
 @pytest.mark.backend("tensorflow")
@@ -249,14 +249,14 @@ def test_accumulation_on_several_replicas_is_refused_in_one_sentence(optimizer):
     with pytest.raises(ValueError, match=sentence):
         optimizer.build([keras.Variable([1.0])])
     with pytest.raises(ValueError, match=sentence):
-        of_whole_batch(keras.optimizers.Adam(gradient_accumulation_steps=2))
+        whole_batch_optimizer(keras.optimizers.Adam(gradient_accumulation_steps=2))
 
 
 @pytest.mark.backend("tensorflow")
 @pytest.mark.slow(torch=True)
 def test_one_device_compiles_with_the_given_optimizer():
     for optimizer in (keras.optimizers.Adam(clipnorm=1.0), keras.optimizers.LossScaleOptimizer(AdamW())):
-        assert of_whole_batch(optimizer, True) is optimizer
+        assert whole_batch_optimizer(optimizer, True) is optimizer
 
 
 @pytest.mark.backend("tensorflow")

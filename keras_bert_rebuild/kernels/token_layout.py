@@ -1,7 +1,7 @@
 """Training steps whose losses do not depend on padding: computed for the other tokens only, except for attention itself.
 
 On a processor the dense layers of a block are most of a step, and a fifth to two fifths of a batch of texts may be padding. Blocks
-run on `RealTokens`, rows without padding, from which only attention goes back to the layout of the batch. In models whose blocks
+run on `TokenLayout`, rows without padding, from which only attention goes back to the layout of the batch. In models whose blocks
 cannot, the feed-forward network alone leaves padding out.
 """
 
@@ -25,7 +25,7 @@ SIZES = 16
 WIDE = 512
 
 
-class RealTokens:
+class TokenLayout:
     """Where the tokens of a batch are, and the layout without most of its padding: `(1, tokens, width)`.
 
     Args:
@@ -35,16 +35,16 @@ class RealTokens:
     def __init__(self, mask: Any) -> None:
         self.mask = mask
         is_token = ops.reshape(mask, (-1,))
-        places = ops.shape(is_token)[0]
-        unit = ops.maximum(-(-places // SIZES), 1)
+        positions = ops.shape(is_token)[0]
+        unit = ops.maximum(-(-positions // SIZES), 1)
         units = ops.maximum(-(-ops.sum(ops.cast(is_token, "int32")) // unit), 1)
-        count = ops.minimum(units * unit, places)
-        self._is_full = count == places
+        count = ops.minimum(units * unit, positions)
+        self._is_full = count == positions
         # Tokens first, then padding, each in its order.
-        order = ops.argsort(ops.where(is_token, 0, places) + ops.arange(places))
+        order = ops.argsort(ops.where(is_token, 0, positions) + ops.arange(positions))
         rank = ops.argsort(order)
-        self._places = order[:count]  # of each row
-        self._rows = ops.minimum(rank, count - 1)  # of each place
+        self._positions = order[:count]  # of each row
+        self._rows = ops.minimum(rank, count - 1)  # of each position
         self._has_row = (rank < count)[:, None]
 
     def rows(self, x: Any) -> Any:
@@ -67,7 +67,7 @@ class RealTokens:
         )
 
     def _project(self, plain, layer, rows, mask=None, positions=None):
-        columns = ops.cast(self._places % ops.shape(self.mask)[1], "int32")[None] if layer.rotary_theta is not None else None
+        columns = ops.cast(self._positions % ops.shape(self.mask)[1], "int32")[None] if layer.rotary_theta is not None else None
         return tuple(self._by_heads(self.padded, heads) for heads in plain(layer, rows, None, columns))
 
     def _attend(self, plain, layer, query, key, value, mask=None, training=None, *shared):
@@ -83,22 +83,22 @@ class RealTokens:
         return ops.reshape(moved, (*ops.shape(moved)[:2], count, width))
 
     def _unless_full(self, function, rows):
-        layout = self._places, self._rows, self._has_row
+        layout = self._positions, self._rows, self._has_row
         return ops.cond(self._is_full, lambda: rows, lambda: with_gradient(function, (rows,), layout))
 
 
 # Rows are gathered in both directions: backends take several times as long to scatter them.
-def _take(x, places, rows, has_row):
+def _take(x, positions, rows, has_row):
     zeros_elsewhere = lambda upstream: ops.where(has_row, ops.take(upstream, rows, axis=0), ops.cast(0, upstream.dtype))  # noqa: E731
-    return ops.take(x, places, axis=0), zeros_elsewhere
+    return ops.take(x, positions, axis=0), zeros_elsewhere
 
 
-def _put(x, places, rows, has_row):
-    return ops.take(x, rows, axis=0), lambda upstream: ops.take(upstream, places, axis=0)
+def _put(x, positions, rows, has_row):
+    return ops.take(x, rows, axis=0), lambda upstream: ops.take(upstream, positions, axis=0)
 
 
 @seam
-def tokens_alone(width: int, mask: Any) -> RealTokens | None:
+def tokens_alone(width: int, mask: Any) -> TokenLayout | None:
     """Where the tokens of a batch are, for a step that reads nothing at padding; None if it computes padding, too.
 
     Args:
@@ -114,12 +114,12 @@ def _skips_padding(width, mask):
 
 
 @kernel(tokens_alone, "tensorflow", "torch", when=_skips_padding)
-def of_tokens_alone(rest, width, mask):
+def leave_out_padding(rest, width, mask):
     """A step need not compute padding, a fifth to two fifths of a batch of texts.
 
     Measured: Without padding
     """
-    return RealTokens(mask)
+    return TokenLayout(mask)
 
 
 def feed_forward_of_tokens(

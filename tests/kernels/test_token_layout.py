@@ -16,8 +16,8 @@ from keras import ops
 from keras_bert_rebuild import BertConfig, build_model, compile_model
 from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
 from keras_bert_rebuild.families.modernbert import ModernBertConfig
-from keras_bert_rebuild.kernels import real_tokens, traits
-from keras_bert_rebuild.kernels.real_tokens import SIZES, RealTokens, tokens_alone
+from keras_bert_rebuild.kernels import token_layout, traits
+from keras_bert_rebuild.kernels.token_layout import SIZES, TokenLayout, tokens_alone
 from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MaskedConv1D, MultiHeadSelfAttention
 from keras_bert_rebuild.layers.activations import gelu
 from keras_bert_rebuild.layers.seam import executing
@@ -34,9 +34,9 @@ def mask_of(lengths, longest):
     return np.arange(longest) < np.array(lengths)[:, None]
 
 
-def of_real_tokens(function, x, mask):
+def on_tokens_alone(function, x, mask):
     """function(x) of the tokens alone, with any numbers at padding."""
-    tokens = RealTokens(mask)
+    tokens = TokenLayout(mask)
     return tokens.padded(function(tokens.rows(x)))
 
 
@@ -48,7 +48,7 @@ def test_values_and_gradients_at_tokens_are_those_of_the_definition(lengths, see
     upstream *= mask[..., None]
 
     def function(x, kernel):
-        return of_real_tokens(lambda rows: ops.tanh(ops.matmul(rows, kernel)), x, ops.convert_to_tensor(mask))
+        return on_tokens_alone(lambda rows: ops.tanh(ops.matmul(rows, kernel)), x, ops.convert_to_tensor(mask))
 
     found, of_x, of_kernel = value_and_gradients(function, upstream, x, kernel, dtype="float32")
     expected = np.tanh(x @ kernel)
@@ -68,7 +68,7 @@ def test_a_shape_has_few_numbers_of_rows_and_a_full_batch_has_all(length):
 
     for count in range(4 * length + 1):
         mask = np.arange(4 * length).reshape(4, length) < count
-        outputs = of_real_tokens(function, ops.ones((4, length, 3)), ops.convert_to_tensor(mask))
+        outputs = on_tokens_alone(function, ops.ones((4, length, 3)), ops.convert_to_tensor(mask))
         np.testing.assert_array_equal(ops.convert_to_numpy(outputs)[mask], 1)
     assert len(seen) <= SIZES
     assert max(seen) == 4 * length
@@ -84,7 +84,7 @@ def test_attention_of_tokens_alone_has_the_values_and_gradients_of_a_batch(lengt
     layer.build((None, None, 8))
 
     def alone(x):
-        tokens = RealTokens(ops.convert_to_tensor(mask))
+        tokens = TokenLayout(ops.convert_to_tensor(mask))
         with executing(*tokens.rules):
             return tokens.padded(layer(tokens.rows(x), training=True))
 
@@ -101,7 +101,7 @@ def test_layers_compute_rows_of_tokens_only_within_their_context(rng):
     layer = MultiHeadSelfAttention(2)
     layer.build((None, None, 4))
     expected = ops.convert_to_numpy(layer(x, mask=mask))[ops.convert_to_numpy(mask)]
-    tokens, first = RealTokens(mask), RealTokens(mask[:1])
+    tokens, first = TokenLayout(mask), TokenLayout(mask[:1])
     assert tuple(tokens.rows(x).shape) == (1, 4, 4)
     assert tuple(first.rows(x[:1]).shape) == (1, 3, 4)
     with executing(*tokens.rules):
@@ -126,8 +126,8 @@ def seen(monkeypatch):
         return tokens
 
     monkeypatch.setattr(pretraining_graph, "tokens_alone", functools.partial(noted, "blocks"))
-    monkeypatch.setattr(real_tokens, "tokens_alone", functools.partial(noted, "feed-forward"))
-    monkeypatch.setattr(real_tokens, "WIDE", 1)
+    monkeypatch.setattr(token_layout, "tokens_alone", functools.partial(noted, "feed-forward"))
+    monkeypatch.setattr(token_layout, "WIDE", 1)
     return names
 
 
@@ -177,7 +177,7 @@ def test_a_pretraining_model_learns_the_same(kind, seen, monkeypatch, rng):
     losses, weights = answer()
     assert set(seen) == {part}
     seen.clear()
-    monkeypatch.setattr(real_tokens, "WIDE", 1000)
+    monkeypatch.setattr(token_layout, "WIDE", 1000)
     expected, others = answer()
     assert not seen
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
@@ -199,7 +199,7 @@ def test_dropout_differs_by_token_and_step_and_depends_on_the_seed_alone(seen, r
     assert dropped == losses(0.3)
     assert len(set(dropped)) == 3
     assert len(set(losses(0.0))) == 1
-    tokens = RealTokens(ops.ones((2, 4), "bool"))
+    tokens = TokenLayout(ops.ones((2, 4), "bool"))
     rows = ops.convert_to_numpy(Dropout(0.5)(tokens.rows(ops.ones((2, 4, 64))), training=True))[0]
     assert len({tuple(row) for row in rows}) == 8
 
@@ -272,8 +272,8 @@ def test_a_model_compiled_as_a_whole_computes_padding():
 def test_rows_of_several_sequences_are_computed_as_a_whole(monkeypatch):
     numbers, mask = np.array([[1, 1, 2, 0]], "int32"), np.array([[True, True, True, False]])
     assert chosen(tokens_alone, 8, mask) is None
-    monkeypatch.setattr(real_tokens, "WIDE", 1)
-    assert chosen(tokens_alone, 8, mask) == "real_tokens.of_tokens_alone"
+    monkeypatch.setattr(token_layout, "WIDE", 1)
+    assert chosen(tokens_alone, 8, mask) == "token_layout.leave_out_padding"
     assert chosen(tokens_alone, 8, numbers) is None
     assert chosen(tokens_alone, 8, mask[:, None, None]) is None
     assert chosen(tokens_alone, 8, None) is None
@@ -289,7 +289,7 @@ def test_a_feed_forward_network_of_tokens_alone_has_the_values_and_gradients_of_
     layer.build((None, None, 8))
 
     def alone(x):
-        with mock.patch.object(real_tokens, "WIDE", 1), executing((FeedForward.call, real_tokens.feed_forward_of_tokens)):
+        with mock.patch.object(token_layout, "WIDE", 1), executing((FeedForward.call, token_layout.feed_forward_of_tokens)):
             return layer(x, training=True, mask=tensor)
 
     found = value_and_gradients(alone, upstream, x, dtype="float32")
@@ -301,9 +301,9 @@ def test_a_feed_forward_network_of_tokens_alone_has_the_values_and_gradients_of_
 
 @pytest.mark.parametrize(("options", "training"), [({"activation": "relu"}, True), ({"dropout_rate": 0.1}, True), ({}, False)])
 def test_a_feed_forward_network_that_may_not_is_computed_with_padding(options, training, monkeypatch):
-    monkeypatch.setattr(real_tokens, "WIDE", 1)
-    monkeypatch.setattr(real_tokens, "tokens_alone", lambda width, mask: pytest.fail("it left out padding"))
+    monkeypatch.setattr(token_layout, "WIDE", 1)
+    monkeypatch.setattr(token_layout, "tokens_alone", lambda width, mask: pytest.fail("it left out padding"))
     layer = FeedForward(16, **{"activation": gelu, **options})
-    with executing((FeedForward.call, real_tokens.feed_forward_of_tokens)):
+    with executing((FeedForward.call, token_layout.feed_forward_of_tokens)):
         outputs = layer(ops.ones((2, 3, 8)), training=training, mask=ops.convert_to_tensor(mask_of([3, 1], 3)))
     assert tuple(outputs.shape) == (2, 3, 8)
