@@ -13,7 +13,6 @@ import keras_bert_rebuild
 # Modules that import a backend are tested on that backend.
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
-    "training.distributed.jax_hosts": "jax",
     "recipes.planning.device_compiler": "jax",
 }
 

@@ -56,7 +56,7 @@ class Head:
         return POOLER in self.reads or self.layer == POOLER
 
     @property
-    def of_text(self) -> bool:
+    def is_per_text(self) -> bool:
         """Whether it has one output per text, not one per token."""
         return self.layer == POOLER or self.reads[:1] in (("Extract",), (FIRST_TOKEN,), (MEAN,), (LAST,))
 

@@ -83,7 +83,7 @@ def _whole(explanation):
             last = _under(parts, last, step.name, _detail(step), "norm")
     present = [encoder.heads[name] for name in explanation.heads]
     of_text, of_tokens = (
-        {part.layer for head in present if head.of_text is per_text for part in head.parts} for per_text in (True, False)
+        {part.layer for head in present if head.is_per_text is per_text for part in head.parts} for per_text in (True, False)
     )
     of_text = {POOLER, *of_text - of_tokens}
     bottom = _heads(parts, last, of[HEAD], of_text) if of[HEAD] else last.below

@@ -42,7 +42,7 @@ MODULES = {
     ),
     "jax": (
         *("bands", "jax_attention", "jax_dropout", "jax_dense"),
-        *("jax_trials", "jax_gradients", "jax_kernels", "fused_attention"),
+        *("jax_trials", "jax_operations", "fused_attention"),
     ),
     "torch": ("bands", "token_layout", "torch_kernels", "fused_attention"),
 }

@@ -8,7 +8,7 @@ import keras
 
 # Backend to its module, whose `value_and_gradient(function, tensors)` differentiates by the inputs only.
 MODULES = {
-    "jax": "keras_bert_rebuild.kernels.jax_gradients",
+    "jax": "keras_bert_rebuild.kernels.jax_operations",
     "tensorflow": "keras_bert_rebuild.kernels.tensorflow_gradients",
     "torch": "keras_bert_rebuild.kernels.torch_kernels",
 }

@@ -10,9 +10,9 @@ import importlib.util
 import jax
 import jax.numpy as jnp
 
-from keras_bert_rebuild.kernels import jax_dropout, jax_kernels, jax_trials
+from keras_bert_rebuild.kernels import jax_dropout, jax_trials
 from keras_bert_rebuild.kernels.jax_dense import gives_float32
-from keras_bert_rebuild.kernels.jax_devices import is_split_by_batch, over_devices
+from keras_bert_rebuild.kernels.jax_devices import AMPERE, is_on_cuda, is_split_by_batch, over_devices
 from keras_bert_rebuild.kernels.kernel import (
     FORMULA,
     drops,
@@ -23,12 +23,14 @@ from keras_bert_rebuild.kernels.kernel import (
     masks_keys,
     masks_sequences,
 )
-from keras_bert_rebuild.layers.masks import has_sequences
+from keras_bert_rebuild.layers.masks import has_sequences, visible_pairs
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 
 SPLASH = "jax.experimental.pallas.ops.tpu.splash_attention"
 # Columns of a TPU tile.
 TILE = 128
+# What cuDNN's fused kernel computes in. It supports a mask of all pairs or the lengths of keys, but no mask broadcast over queries.
+CUDNN_DTYPES = ("bfloat16", "float16")
 
 
 @functools.cache
@@ -175,6 +177,52 @@ def attend_by_sequences(rest, layer, query, key, value, mask, training=None):
     return jax_flash.attend_by_sequences(query, key, value, mask)
 
 
+def has_fused_kernel(query):
+    """Whether cuDNN's kernel runs here for queries `(batch, length, heads, width)` of this dtype and width."""
+    width = query.shape[-1]
+    return str(query.dtype) in CUDNN_DTYPES and width % 8 == 0 and width <= 128 and is_on_cuda(AMPERE)
+
+
+def cudnn_by_pairs(query, key, value, mask, implementation="cudnn"):
+    """softmax(Q Kᵀ / √K) V over the keys that a mask allows, passed to the kernel as a mask of all pairs.
+
+    Padding may be anywhere; the mask needs no branch and no copy of keys and values. It depends on the input only, so XLA computes
+    it once for all blocks.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
+        mask: see `MultiHeadSelfAttention.visible`.
+        implementation: see `jax.nn.dot_product_attention`.
+
+    Returns:
+        `(batch, length, heads, width)`.
+    """
+    pairs = jnp.asarray(visible_pairs(jnp.asarray(mask)), "bool")
+    pairs = jnp.broadcast_to(pairs, (query.shape[0], 1, query.shape[1], key.shape[1]))
+    return jax.nn.dot_product_attention(query, key, value, mask=pairs, implementation=implementation)
+
+
+def cudnn_by_key_lengths(query, key, value, mask, implementation="cudnn"):
+    """softmax(Q Kᵀ / √K) V over the keys that are not padding, for texts whose mask of pairs would be larger than their keys.
+
+    Keys that are not padding are moved to the front, since attention does not depend on their order; a branch for texts without
+    padding at the front would make the host wait in every block. The order depends on the input only: XLA computes it once.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`.
+        mask: `(batch, length)`, False at padding.
+        implementation: see `jax.nn.dot_product_attention`.
+
+    Returns:
+        `(batch, length, heads, width)`. An example of padding only attends to its first key.
+    """
+    mask = jnp.asarray(mask, "bool")
+    order = jnp.argsort(~mask, axis=-1, stable=True)[:, :, None, None]
+    key, value = (jnp.take_along_axis(x, order, axis=1, mode="promise_in_bounds") for x in (key, value))
+    lengths = jnp.maximum(jnp.sum(mask, axis=-1, dtype="int32"), 1)
+    return jax.nn.dot_product_attention(query, key, value, key_value_seq_lengths=lengths, implementation=implementation)
+
+
 def _has_pairs_in_cudnn(layer, query, key, value, mask=None, training=None, *shared):
     """Without dropout, even lengths, in half precision, if cuDNN's kernel runs: pairs given, or at most twice the hidden size.
 
@@ -184,7 +232,7 @@ def _has_pairs_in_cudnn(layer, query, key, value, mask=None, training=None, *sha
         return False
     length, of_keys = query.shape[1], mask.shape[-1]
     short = len(mask.shape) == 4 or length <= 2 * query.shape[2] * query.shape[3]
-    return short and length % 2 == 0 and of_keys % 2 == 0 and jax_kernels.has_fused_kernel(query)
+    return short and length % 2 == 0 and of_keys % 2 == 0 and has_fused_kernel(query)
 
 
 @kernel(ATTEND, "jax", when=_has_pairs_in_cudnn, passes=FORMULA)
@@ -193,13 +241,13 @@ def attend_by_pairs(rest, layer, query, key, value, mask, training=None):
 
     Measured: Attention on a GPU
     """
-    return jax_kernels.attend_by_pairs(query, key, value, layer.visible(mask, query))
+    return cudnn_by_pairs(query, key, value, layer.visible(mask, query))
 
 
 def _takes_key_lengths(layer, query, key, value, mask=None, training=None, *shared):
     """Padding in half precision, without dropout, if cuDNN's kernel runs."""
     plain = drops_nothing(layer, query, key, value, mask, training, *shared) and masks_keys(layer, mask)
-    return plain and not has_sequences(mask) and jax_kernels.has_fused_kernel(query)
+    return plain and not has_sequences(mask) and has_fused_kernel(query)
 
 
 @kernel(ATTEND, "jax", when=_takes_key_lengths, passes=FORMULA)
@@ -208,7 +256,7 @@ def attend_by_key_lengths(rest, layer, query, key, value, mask, training=None):
 
     Measured: tests/kernels/test_jax_attention.py for the values; no GPU figure yet
     """
-    return jax_kernels.attend_by_key_lengths(query, key, value, mask)
+    return cudnn_by_key_lengths(query, key, value, mask)
 
 
 def _attends_on_processor(layer, query, key, value, mask=None, training=None, *shared):

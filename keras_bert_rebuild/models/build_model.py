@@ -97,7 +97,7 @@ def _check_packed(encoder, heads):
         raise ValueError(f"packed rows must have the heads of pretraining, {', '.join(OF_PACKED)}; got {', '.join(unpacked)}.")
     for head in heads:
         first = encoder.heads[head].reads[:1]
-        if encoder.heads[head].of_text and first != POOLED[:1]:
+        if encoder.heads[head].is_per_text and first != POOLED[:1]:
             raise ValueError(f"packed rows must have heads on the first token of a sequence; {head} reads {first[0]}.")
     if any(block.convolution is not None for block in encoder.blocks):
         raise ValueError("packed rows must have blocks without convolution, which would mix tokens of neighbouring sequences.")

@@ -65,7 +65,7 @@ def test_a_value_that_is_not_a_scalar_is_refused():
 BACKEND = keras.config.backend()
 
 
-SMALL = 8192  # of `jax_gradients`
+SMALL = 8192  # of `jax_operations`
 
 
 SHAPES = [(3,), (300, 256), (), (SMALL,), (SMALL + 1,), (2, 5)]
@@ -75,10 +75,10 @@ def clip_factor(gradients, norm):
     """By the kernel of the backend, on JAX that for GPUs."""
     if BACKEND != "jax":
         return operations.clip_factor(gradients, norm)
-    from keras_bert_rebuild.kernels import jax_gradients
+    from keras_bert_rebuild.kernels import jax_operations
 
-    assert jax_gradients.SMALL == SMALL
-    return jax_gradients.clip_factor(None, gradients, norm)
+    assert jax_operations.SMALL == SMALL
+    return jax_operations.clip_factor(None, gradients, norm)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -106,7 +106,7 @@ def test_a_model_learns_the_same_as_with_the_clipping_of_keras(monkeypatch, rng)
     x, y = small_batch(rng)
 
     def losses(own):
-        monkeypatch.setattr("keras_bert_rebuild.kernels.jax_gradients.is_on_cuda", lambda capability=0.0: own and not capability)
+        monkeypatch.setattr("keras_bert_rebuild.kernels.jax_operations.is_on_cuda", lambda capability=0.0: own and not capability)
         assert (chosen(operations.clip_factor, [ops.ones(3)], 0.01) is not None) == own
         keras.utils.set_random_seed(2)
         model = compiled(small_model(), optimizer=AdamW(0.01, global_clipnorm=0.01), max_predictions=4)

@@ -118,18 +118,18 @@ KEY_MASKS = {
 }
 
 
-@pytest.mark.parametrize("name", ["attend_by_pairs", "attend_by_key_lengths"])
+@pytest.mark.parametrize("name", ["cudnn_by_pairs", "cudnn_by_key_lengths"])
 @pytest.mark.parametrize("where", KEY_MASKS)
 def test_values_and_gradients_equal_those_with_the_mask(rng, where, name):
     import jax
 
-    from keras_bert_rebuild.kernels import jax_kernels
+    from keras_bert_rebuild.kernels import jax_attention
 
     tensors = [rng.normal(size=(2, 5, 2, 8)).astype("float32") for _ in range(3)]
     mask, weights = np.array(KEY_MASKS[where], bool), rng.normal(size=(2, 5, 2, 8)).astype("float32")
 
     def by_kernel(*tensors):
-        return (getattr(jax_kernels, name)(*tensors, mask, implementation="xla") * weights).sum()
+        return (getattr(jax_attention, name)(*tensors, mask, implementation="xla") * weights).sum()
 
     def by_mask(*tensors):
         return (keras.ops.dot_product_attention(*tensors, mask=mask[:, None, None, :]) * weights).sum()
@@ -141,29 +141,29 @@ def test_values_and_gradients_equal_those_with_the_mask(rng, where, name):
 
 
 def test_an_example_with_only_padding_is_finite(rng):
-    from keras_bert_rebuild.kernels.jax_kernels import attend_by_key_lengths
+    from keras_bert_rebuild.kernels.jax_attention import cudnn_by_key_lengths
 
     x = rng.normal(size=(2, 3, 1, 8)).astype("float32")
-    answer = attend_by_key_lengths(x, x, x, np.array([[1, 1, 0], [0, 0, 0]], bool), implementation="xla")
+    answer = cudnn_by_key_lengths(x, x, x, np.array([[1, 1, 0], [0, 0, 0]], bool), implementation="xla")
     assert np.isfinite(answer).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("remat", [False, True])
 def test_a_training_step_is_the_same_without_a_branch(rng, monkeypatch, remat):
-    from keras_bert_rebuild.kernels import jax_kernels
+    from keras_bert_rebuild.kernels import jax_attention
 
     x, y = small_batch(rng)
     weights, steps, used = small_model(transformer_num=1).get_weights(), [], []
-    by_pairs = jax_kernels.attend_by_pairs
+    by_pairs = jax_attention.cudnn_by_pairs
 
     def attend(*tensors):
         used.append(1)
         return by_pairs(*tensors, implementation="xla")
 
-    monkeypatch.setattr(jax_kernels, "attend_by_pairs", attend)
+    monkeypatch.setattr(jax_attention, "cudnn_by_pairs", attend)
     for has_kernel in (False, True):
-        monkeypatch.setattr(jax_kernels, "has_fused_kernel", lambda query, has_kernel=has_kernel: has_kernel)
+        monkeypatch.setattr(jax_attention, "has_fused_kernel", lambda query, has_kernel=has_kernel: has_kernel)
         model = compiled(small_model(transformer_num=1), max_predictions=4, remat=remat)
         model.set_weights(weights)
         steps.append((model.train_on_batch(x, y)[0], model.get_weights()))
@@ -173,21 +173,21 @@ def test_a_training_step_is_the_same_without_a_branch(rng, monkeypatch, remat):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["attend_by_pairs", "attend_by_key_lengths"])
+@pytest.mark.parametrize("name", ["cudnn_by_pairs", "cudnn_by_key_lengths"])
 def test_no_kernel_branches_on_where_the_padding_is(name):
     import jax
 
-    from keras_bert_rebuild.kernels import jax_kernels
+    from keras_bert_rebuild.kernels import jax_attention
 
     x, mask = np.zeros((2, 4, 1, 8), "float32"), np.ones((2, 4), bool)
-    program = str(jax.make_jaxpr(lambda x, mask: getattr(jax_kernels, name)(x, x, x, mask, implementation="xla"))(x, mask))
+    program = str(jax.make_jaxpr(lambda x, mask: getattr(jax_attention, name)(x, x, x, mask, implementation="xla"))(x, mask))
     assert "cond[" not in program
 
 
 def test_a_mask_of_pairs_is_made_for_even_lengths_where_it_is_smaller_than_the_keys(monkeypatch):
-    from keras_bert_rebuild.kernels import jax_kernels, jax_trials
+    from keras_bert_rebuild.kernels import jax_attention, jax_trials
 
-    monkeypatch.setattr(jax_kernels, "has_fused_kernel", lambda query: True)
+    monkeypatch.setattr(jax_attention, "has_fused_kernel", lambda query: True)
 
     def chosen(length, mask="bool"):
         query = np.zeros((1, length, 2, 8), "float32")
@@ -203,7 +203,7 @@ def test_a_mask_of_pairs_is_made_for_even_lengths_where_it_is_smaller_than_the_k
 
 def test_a_processor_has_no_kernel_of_cudnn():
     from keras_bert_rebuild.kernels import traits
-    from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
+    from keras_bert_rebuild.kernels.jax_attention import has_fused_kernel
 
     if traits.runs_on_accelerator():
         pytest.skip("this is no processor")

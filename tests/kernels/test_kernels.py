@@ -201,7 +201,7 @@ ELSEWHERE = {
     "jax_attention.attend_by_splash": "kernels/test_jax_attention.py",
     "jax_attention.attend_by_key_lengths": "kernels/test_jax_attention.py",
     "token_layout.leave_out_padding": "kernels/test_token_layout.py",
-    "jax_gradients.clip_factor": "kernels/test_gradients.py",
+    "jax_operations.clip_factor": "kernels/test_gradients.py",
     "tensorflow_adam.clip_factor": "kernels/test_kernels.py",
     "tensorflow_adam.step_in_place": "kernels/test_kernels.py",
     "torch_kernels.clip_factor": "kernels/test_kernels.py",
@@ -210,8 +210,8 @@ ELSEWHERE = {
     "tensorflow_replicas.sum_gradients": "training/distributed/test_replicas.py",
     "tensorflow_replicas.mean_of_labels": "training/distributed/test_replicas.py",
     "tensorflow_kernels.unwritten": "checkpoints/test_table.py",
-    "jax_kernels.unwritten": "checkpoints/test_table.py",
-    "jax_kernels.handed_over": "checkpoints/test_table.py",
+    "jax_operations.unwritten": "checkpoints/test_table.py",
+    "jax_operations.handed_over": "checkpoints/test_table.py",
 }
 
 
@@ -219,7 +219,7 @@ ELSEWHERE = {
 def gpu_kernels_anywhere(monkeypatch):
     """The kernels for GPUs: on JAX that of cuDNN with the arithmetic of XLA, those of Pallas interpreted; on torch as it is."""
     if BACKEND == "jax":
-        from keras_bert_rebuild.kernels import jax_dense, jax_flash_merged, jax_kernels, jax_norm, jax_trials
+        from keras_bert_rebuild.kernels import jax_attention, jax_dense, jax_flash_merged, jax_norm, jax_trials
 
         monkeypatch.setattr(jax_dense, "is_on_cuda", lambda: True)
         monkeypatch.setattr(jax_dense, "is_on_processor", lambda: False)
@@ -228,9 +228,9 @@ def gpu_kernels_anywhere(monkeypatch):
         monkeypatch.setattr(jax_trials, "has_merged_flash", lambda dense, heads, dropout: True)
         merged = functools.partial(jax_flash_merged.attend_to_inputs, interpret=True)
         monkeypatch.setattr(jax_flash_merged, "attend_to_inputs", merged)
-        for name in ("attend_by_pairs", "attend_by_key_lengths"):
-            monkeypatch.setattr(jax_kernels, name, functools.partial(getattr(jax_kernels, name), implementation="xla"))
-        monkeypatch.setattr(jax_kernels, "has_fused_kernel", lambda query: True)
+        for name in ("cudnn_by_pairs", "cudnn_by_key_lengths"):
+            monkeypatch.setattr(jax_attention, name, functools.partial(getattr(jax_attention, name), implementation="xla"))
+        monkeypatch.setattr(jax_attention, "has_fused_kernel", lambda query: True)
     if BACKEND == "torch":
         from keras_bert_rebuild.kernels import torch_kernels
 

@@ -63,7 +63,7 @@ BACKEND_FILES = {
     "checkpoints/torch_file.py",
     "data/pretraining/tf_pretraining_batches.py",
     "training/state/seeds.py",
-    "training/distributed/jax_hosts.py",
+    "training/distributed/hosts.py",
     "recipes/planning/device_compiler.py",
     "export/saved_model.py",
 }

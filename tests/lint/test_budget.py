@@ -41,10 +41,8 @@ SLACK = 30
 SLIVER = 40
 SLIVERS = {
     "interpret/masked_words.py",
-    "kernels/jax_kernels.py",
     "kernels/tensorflow_replicas.py",
     "recipes/probing/linear_probe.py",
-    "training/distributed/jax_hosts.py",
 }
 
 # How many files of the package `get_model` imports, directly or not.

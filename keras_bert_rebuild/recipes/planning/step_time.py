@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.kernels.real_tokens import WIDE
+from keras_bert_rebuild.kernels.token_layout import WIDE
 from keras_bert_rebuild.recipes.planning import measured_steps
 from keras_bert_rebuild.recipes.planning.measured_steps import PRODUCTS, MeasuredStep
 from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS
@@ -81,7 +81,7 @@ def load_of(config, run, kind, real_tokens=1.0, passes=1, devices=1):
 
 
 def _leaves_out_padding(encoder, run):
-    """Whether blocks compute nothing but attention itself at padding on a processor; see `kernels.real_tokens`."""
+    """Whether blocks compute nothing but attention itself at padding on a processor; see `kernels.token_layout`."""
     return encoder.width >= WIDE and encoder.relative is None and run.learned.name == MaskedTokens.name and not run.remat
 
 

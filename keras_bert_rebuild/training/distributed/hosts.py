@@ -55,27 +55,36 @@ def join_hosts(hosts=None, host_index=None, coordinator=None):
     if not traits.has_several_hosts():
         backend = keras.config.backend()
         raise ValueError(f"several hosts must train with JAX; the backend is {backend}: set KERAS_BACKEND=jax.")
-    from keras_bert_rebuild.training.distributed.jax_hosts import jax_join
+    import jax
 
-    jax_join(coordinator, hosts, host_index)
+    if jax.distributed.is_initialized():
+        if hosts != jax.process_count():
+            raise ValueError(f"hosts must be {jax.process_count()}, the number that this process has joined; got {hosts}.")
+        return
+    try:
+        keras.distribution.initialize(coordinator, hosts, host_index)
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise ValueError(f"the {hosts} hosts of this training could not be joined: {reason}.") from None
 
 
 def host_count():
     """The number of hosts that train together."""
     if not traits.has_several_hosts():
         return 1
-    from keras_bert_rebuild.training.distributed.jax_hosts import jax_host_count
+    import jax
 
-    return jax_host_count()
+    # `jax.process_count` initialises the devices, after which no process can join others.
+    return jax.process_count() if jax.distributed.is_initialized() else 1
 
 
 def host_index():
     """The index of this host; host 0 writes files."""
     if not traits.has_several_hosts():
         return 0
-    from keras_bert_rebuild.training.distributed.jax_hosts import jax_host_index
+    import jax
 
-    return jax_host_index()
+    return jax.process_index() if jax.distributed.is_initialized() else 0
 
 
 def gathered(values):
@@ -90,10 +99,10 @@ def gathered(values):
     values = np.asarray(values, "int64")
     if host_count() == 1:
         return values[None]
-    from keras_bert_rebuild.training.distributed.jax_hosts import jax_gathered
+    from jax.experimental import multihost_utils
 
     # As bytes: by default JAX has no int64.
-    return jax_gathered(values.view("uint8")).view("int64")
+    return np.asarray(multihost_utils.process_allgather(values.view("uint8"))).reshape(host_count(), -1).view("int64")
 
 
 def check_agreement(values):
@@ -163,9 +172,10 @@ def _leave_alone():
 def whole_array(tensor):
     """A tensor as an array; if each host has only a part of it, all hosts must call it, in the same order."""
     if host_count() > 1:
-        from keras_bert_rebuild.training.distributed.jax_hosts import jax_whole_array
+        from jax.experimental import multihost_utils
 
-        return jax_whole_array(tensor)
+        is_whole = tensor.is_fully_addressable or tensor.is_fully_replicated
+        return np.asarray(tensor if is_whole else multihost_utils.process_allgather(tensor, tiled=True))
     if len(tensor.shape) == 0:  # NumPy cannot convert a scalar of MirroredStrategy
         return keras.ops.convert_to_numpy(keras.ops.reshape(tensor, (1,))).reshape(())
     return keras.ops.convert_to_numpy(tensor)
