@@ -16,10 +16,18 @@ from helpers.pretended_device import PROCESSOR, gpu, pretend
 pytestmark = pytest.mark.backend("jax")
 
 SEED = np.array([3, 1], "uint32")
+
+
 # Two rows of 70 tokens: with blocks of 32, two and a part.
 PADDED = np.arange(70) < np.array([70, 41])[:, None]
+
+
 BEFORE = np.arange(70) >= np.array([0, 37])[:, None]
+
+
 PACKED = np.stack([np.repeat([1, 21, 57, 0], [20, 36, 8, 6]), np.ones(70, int)]).astype("int32")
+
+
 # Mask, rate, heads, width, blocks of queries and of keys.
 CASES = {
     "padding behind": (PADDED, 0.1, 2, 16, (32, 32)),
@@ -104,26 +112,6 @@ def test_blocks_of_padding_are_not_computed(mask, rng):
     outputs, of_query, *_ = attend("fused", (query, key, value, upstream), mask, blocks=(16, 16))
     assert np.isfinite(outputs).all()
     assert np.isfinite(of_query).all()
-
-
-def counts(seed, rate=0.1, form="fused"):
-    """How many of 64 equal probabilities are kept, for 2 x 2 x 64 queries."""
-    import jax.numpy as jnp
-
-    zeros = jnp.zeros((2, 64, 2, 16))
-    outputs = attend(form, (zeros, zeros, zeros + 1, zeros), np.ones((2, 64), bool), rate, np.array(seed, "uint32"))[0]
-    return outputs[..., 0] * 64 * (1 - rate)
-
-
-def test_the_fraction_that_is_kept_is_right_and_every_seed_keeps_other_probabilities():
-    one, step, other = counts([3, 1]), counts([3, 2]), counts([4, 1])
-    np.testing.assert_allclose(one, counts([3, 1], form="plain"), rtol=1e-5)
-    deviation = (0.1 * 0.9 / 64) ** 0.5
-    assert one.mean() / 64 == pytest.approx(0.9, abs=4 * deviation / one.size**0.5)
-    assert (one / 64).std() == pytest.approx(deviation, rel=0.2)
-    for different in (step, other):
-        assert np.corrcoef(one.ravel(), different.ravel())[0, 1] == pytest.approx(0, abs=4 / one.size**0.5)
-    assert len({tuple(row) for row in one.reshape(4, 64).tolist()}) == 4  # heads and examples
 
 
 def test_no_array_of_a_step_has_the_size_of_the_scores(rng):

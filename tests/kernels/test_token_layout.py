@@ -96,22 +96,6 @@ def test_attention_of_tokens_alone_has_the_values_and_gradients_of_a_batch(lengt
     assert not found[1][~mask].any()
 
 
-def test_layers_compute_rows_of_tokens_only_within_their_context(rng):
-    x, mask = ops.convert_to_tensor(rng.standard_normal((2, 3, 4)), "float32"), ops.convert_to_tensor(mask_of([3, 1], 3))
-    layer = MultiHeadSelfAttention(2)
-    layer.build((None, None, 4))
-    expected = ops.convert_to_numpy(layer(x, mask=mask))[ops.convert_to_numpy(mask)]
-    tokens, first = TokenLayout(mask), TokenLayout(mask[:1])
-    assert tuple(tokens.rows(x).shape) == (1, 4, 4)
-    assert tuple(first.rows(x[:1]).shape) == (1, 3, 4)
-    with executing(*tokens.rules):
-        np.testing.assert_allclose(ops.convert_to_numpy(layer(tokens.rows(x)))[0], expected, rtol=0, atol=1e-6)
-    with executing(*first.rules):
-        np.testing.assert_allclose(ops.convert_to_numpy(layer(first.rows(x[:1])))[0], expected[:3], rtol=0, atol=1e-6)
-    found = ops.convert_to_numpy(layer(x, mask=mask))[ops.convert_to_numpy(mask)]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-
-
 @pytest.fixture
 def seen(monkeypatch):
     """What left out padding, `blocks` or `feed-forward`, in models of any width."""

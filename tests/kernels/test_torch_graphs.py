@@ -76,16 +76,6 @@ def test_every_family_has_a_graph_for_batches_of_any_size(module, graphs):
     assert [graph.calls for graph in graphs] == [len(SHAPES) + 1]  # one of them to compare it with the layers
 
 
-def test_a_model_is_traced_once_after_its_first_calls(graphs):
-    model = small_encoder()
-    inputs = rows(model, (2, 7))
-    answers(model, inputs)
-    assert not graphs
-    for _ in range(3):
-        answers(model, inputs)
-    assert [graph.calls for graph in graphs] == [4]
-
-
 @pytest.mark.parametrize(("policy", "tolerance"), [("float32", 1e-6), ("mixed_bfloat16", 0)])
 def test_a_graph_follows_the_weights(graphs, policy, tolerance):
     keras.config.set_dtype_policy(policy)
@@ -198,15 +188,6 @@ def test_texts_too_long_for_a_graph_are_answered_by_the_layers(graphs):
     assert [graph.calls for graph in graphs] == [3]
 
 
-def test_a_static_length_is_kept(graphs):
-    model = build_model(tiny_config(modernbert), (), seq_len=12)
-    inputs = rows(model, (2, 12))
-    for _ in range(3):
-        np.testing.assert_allclose(answers(model, inputs)[0], of_layers(model, inputs)[0], rtol=0, atol=1e-5)
-    assert [graph.calls for graph in graphs] == [3]
-    assert [graphs[0].fits([keras.ops.zeros((2, length), "int32")]) for length in (11, 12)] == [False, True]
-
-
 def test_rules_and_autocast_call_the_layers(graphs):
     import torch
 
@@ -250,16 +231,6 @@ def test_a_model_with_a_graph_is_freed(graphs):
     gc.collect()
     assert reference() is None
     assert len(graphs) == 1
-
-
-def test_a_graph_has_no_conversions_and_no_assertions(graphs):
-    model = small_encoder(())
-    for _ in range(2):
-        answers(model, rows(model, (2, 7)))
-    names = [str(node.target) for node in graphs[0]._function.graph.nodes if node.op == "call_function"]
-    assert "aten.layer_norm.default" in names
-    assert not [name for name in names if "assert" in name or "lift" in name]
-    assert sum(name.startswith("aten.to") for name in names) <= 2  # of the mask
 
 
 def test_a_graph_computes_nothing_without_a_use_and_copies_no_number(graphs):

@@ -162,14 +162,6 @@ def test_whole_numbers_of_any_type_are_accepted(rng, dtype):
         np.testing.assert_array_equal(a, b)
 
 
-def test_float_ids_survive_bfloat16():
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    model = BertModel(*small_model(token_num=40000, training=False))
-    ids = np.full((1, LENGTH), 30521)
-    expected = model.predict((ids, ids * 0), verbose=0)
-    np.testing.assert_array_equal(model.predict((ids.astype("float32"), ids * 0.0), verbose=0), expected)
-
-
 def test_a_prediction_that_would_fill_the_memory_says_so_before_it_starts(monkeypatch):
     monkeypatch.setattr("keras_bert_rebuild.models.memory.available_bytes", lambda: 20e9)
     model = small_model(token_num=30000, seq_len=512, pos_num=512)

@@ -1,8 +1,5 @@
 """Low-rank matrices: what they add, which weights learn, how they are loaded."""
 
-import errno
-import os
-
 import keras
 import numpy as np
 import pytest
@@ -122,18 +119,6 @@ def test_matrices_are_not_added_to_integer_kernels():
     model.quantize("int8")
     with pytest.raises(ValueError, match="must not be quantised, because"):
         without_lora(model)
-
-
-def test_a_full_disk_leaves_no_partial_file(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    model = fresh().model
-    add_lora(model, rank=2)
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        save_lora(model, tmp_path / "lora.safetensors")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.slow(torch=True)
