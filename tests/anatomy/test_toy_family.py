@@ -5,14 +5,11 @@ import numpy as np
 import pytest
 from helpers.reference import weights_of as values_of
 from helpers.toy_family import TOY, ToyConfig
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from keras_bert_rebuild import add_lora, attention_maps, build_model, compile_model, explain, from_pretrained, save_pretrained
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.families import FAMILIES
-from keras_bert_rebuild.layers.position_embedding import angles, rotate
 from keras_bert_rebuild.models.encoder_blocks import Context, run_block
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
@@ -197,11 +194,3 @@ def test_its_onnx_export_gives_the_same_outputs(model, ids, tmp_path):
     (answer,) = session.run(None, {session.input_names[0]: ids.astype("int64")})
     expected = keras.ops.convert_to_numpy(encoder(ids))
     np.testing.assert_allclose(answer[ids != 0], expected[ids != 0], atol=2e-5)
-
-
-@settings(max_examples=20)
-@given(theta=st.floats(2, 1e6), length=st.sampled_from([1, 2, 40]), half=st.sampled_from([1, 8]))  # shapes are compiled
-def test_rotary_heads_equal_a_rotation_of_complex_numbers(theta, length, half):
-    x = np.random.default_rng(length).normal(size=(1, length, 2, 2 * half)).astype("float32")
-    got = rotate(keras.ops.convert_to_tensor(x), *angles(np.arange(length), 2 * half, theta))
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(got), plain_rotation(x.astype("float64"), theta), atol=1e-4)

@@ -21,8 +21,6 @@ from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 pytestmark = pytest.mark.backend
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bert"
-
-
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="only torch reads its pickles safely; tox -e torch has it"
 )

@@ -17,11 +17,7 @@ pytestmark = pytest.mark.backend
 PYTORCH = Naming(
     {"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"}, {"kernel": "transposed"}
 )
-
-
 TENSORFLOW = Naming({"kernel": "/kernel", "bias": "/bias"})
-
-
 GATE, UP = dense("Block-{block}/gate"), dense("Block-{block}/up")
 
 

@@ -1,4 +1,4 @@
-"""DeBERTa: its attention against plain NumPy, its folds, its files, and what is refused."""
+"""DeBERTa: its folds, its files, and what is refused."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,6 @@ from helpers.reference import weights_of as values_of
 from helpers.small import random_model
 
 from keras_bert_rebuild import (
-    attention_maps,
     build_model,
     explain,
     from_pretrained,
@@ -22,8 +21,6 @@ from keras_bert_rebuild import (
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.families.deberta_v2 import SIZES, DebertaV2Config
-from keras_bert_rebuild.layers import DisentangledSelfAttention
-from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
@@ -31,8 +28,6 @@ from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memo
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
 CONFIG = DebertaV2Config(
     vocab_size=31,
     hidden_size=12,
@@ -45,13 +40,9 @@ CONFIG = DebertaV2Config(
     position_buckets=8,
     labels=("a", "b"),
 )
-
-
 ODD = CONFIG.replace(
     share_att_key=False, conv_kernel_size=3, conv_act="gelu_erf", position_biased_input=True, type_vocab_size=2, norm_rel_ebd="none"
 )
-
-
 GIVEN = {"model_type": "deberta-v2", "relative_attention": True, "pos_att_type": "p2c|c2p"}
 
 
@@ -78,59 +69,6 @@ def states(model, ids):
 
 def array_of(tensor):
     return keras.ops.convert_to_numpy(keras.ops.cast(keras.ops.stop_gradient(tensor), "float32"))
-
-
-def plain_probabilities(layer, weights, name, x, table, mask):
-    """The attention of a layer, score by score, in float64."""
-    heads, width = layer.head_num, x.shape[-1] // layer.head_num
-
-    def projected(values, part):
-        y = values @ weights[f"{name}/{part}/kernel"].astype("float64") + weights[f"{name}/{part}/bias"]
-        return y.reshape(*values.shape[:-1], heads, width)
-
-    query, key = projected(x, "query"), projected(x, "key")
-    of_key, of_query = ("key", "query") if layer.share_keys else ("position_key", "position_query")
-    rows = rows_of_distances(layer.buckets, layer.reach)
-    length = x.shape[1]
-    scores = np.zeros((len(x), heads, length, length))
-    for i in range(length):
-        for j in range(length):
-            row = table[rows[np.clip(i - j, -layer.reach, layer.reach) + layer.reach]]
-            total = query[:, i] * key[:, j] + query[:, i] * projected(row, of_key) + key[:, j] * projected(row, of_query)
-            scores[:, :, i, j] = total.sum(-1) / np.sqrt(3 * width)
-    exponentials = np.where(mask[:, None, None], np.exp(scores - scores.max(-1, keepdims=True)), 0)
-    return exponentials / exponentials.sum(-1, keepdims=True)
-
-
-def test_attention_is_the_sum_of_three_terms(config, rng, ids):
-    model = random_model(config, ("mlm",), rng)
-    weights = values_of(model)
-    maps = attention_maps(model, {"Input-Token": ids, "Input-Segment": ids % 2}, vectors=True)
-    table = weights["Embedding-Relative/embeddings"].astype("float64")
-    if config.norm_rel_ebd == "layer_norm":
-        moments = table.mean(-1, keepdims=True), table.var(-1, keepdims=True)
-        table = (table - moments[0]) / np.sqrt(moments[1] + config.layer_norm_eps)
-        table = table * weights["Embedding-Relative-Norm/gamma"] + weights["Embedding-Relative-Norm/beta"]
-    for number in (1, 2):
-        name = f"Encoder-{number}-MultiHeadSelfAttention"
-        layer = model.get_layer(name)
-        expected = plain_probabilities(layer, weights, name, maps.inputs[number - 1], table, ids != 0)
-        np.testing.assert_allclose(maps.probabilities[number - 1], expected, atol=1e-5)
-        value = maps.values[number - 1]
-        mixed = (expected @ value).transpose(0, 2, 1, 3).reshape(*ids.shape, -1)
-        mixed = mixed @ weights[f"{name}/output/kernel"] + weights[f"{name}/output/bias"]
-        read = [keras.ops.convert_to_tensor(array.astype("float32")) for array in (maps.inputs[number - 1], table)]
-        got = array_of(layer(read, mask=keras.ops.convert_to_tensor(ids != 0)))
-        np.testing.assert_allclose(got, mixed, atol=2e-5)
-
-
-def test_near_distances_have_their_own_rows_and_far_ones_share():
-    rows = rows_of_distances(256, 512)
-    assert rows[512 - 128 : 512 + 129].tolist() == list(range(128, 385))
-    assert (rows[0], rows[-1]) == (0, 511)
-    assert (np.diff(rows) >= 0).all()
-    assert len(set(rows)) == 512
-    assert rows_of_distances(0, 3).tolist() == [0, 1, 2, 3, 4, 5, 5]
 
 
 def test_the_model_follows_its_parts(config):
@@ -245,17 +183,3 @@ def test_settings_that_are_not_computed_are_refused_in_a_sentence(changes, said)
     with pytest.raises(ValueError, match=said) as error:
         config_from_huggingface({**GIVEN, **changes})
     assert "\n" not in str(error.value)
-
-
-def test_wrong_arguments_of_the_layer_are_refused():
-    for arguments, said in (
-        ({"buckets": 5, "reach": 9}, "position_buckets must be even"),
-        ({"buckets": 8, "reach": 5}, "max_relative_positions must be at least 6 with position_buckets=8; got 5"),
-        ({"buckets": 8, "reach": 9, "terms": ()}, "terms must be one or both of c2p, p2c; got none"),
-        ({"buckets": 8, "reach": 9, "position_dropout": 1.0}, "must be a rate"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            DisentangledSelfAttention(2, **arguments)
-    layer = DisentangledSelfAttention(2, buckets=8, reach=20)
-    with pytest.raises(ValueError, match="the table of distances must have 16 rows; got 4"):
-        layer([np.zeros((1, 3, 4)), np.zeros((4, 4))])

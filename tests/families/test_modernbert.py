@@ -48,8 +48,6 @@ CONFIG = ModernBertConfig(
     local_attention=6,
     labels=("a", "b", "c"),
 )
-
-
 BIASED = CONFIG.replace(
     norm_bias=True,
     attention_bias=True,
@@ -60,11 +58,7 @@ BIASED = CONFIG.replace(
     hidden_act="silu",
     mlm_act="relu",
 )
-
-
 HEADS = [(), ("mlm",), ("classification",), ("token_classification",), ("question_answering",), ("multiple_choice",)]
-
-
 configs = pytest.mark.parametrize("config", [CONFIG, BIASED], ids=["plain", "biased"])
 
 
@@ -92,8 +86,6 @@ OLD = {
     "global_rope_theta": 80000,
     "local_rope_theta": 500.5,
 }
-
-
 NEW = {
     "model_type": "modernbert",
     "num_hidden_layers": 6,

@@ -44,20 +44,10 @@ SMALL = {
     "hidden_dropout_prob": 0.0,
     "labels": ("a", "b", "c"),
 }
-
-
 NOMIC = NomicBertConfig(**SMALL)
-
-
 GTE = GteConfig(**SMALL, rope_factor=1.5)
-
-
 HEADS = [(), ("mlm",), ("classification",), ("token_classification",), ("question_answering",), ("multiple_choice",)]
-
-
 configs = pytest.mark.parametrize("config", [NOMIC, GTE, GTE.replace(type_vocab_size=0)], ids=["nomic", "gte", "segmentless"])
-
-
 two_configs = pytest.mark.parametrize("config", [NOMIC, GTE], ids=["nomic", "gte"])
 
 
@@ -204,8 +194,6 @@ NOMICS = {
     "type_vocab_size": 2,
     "vocab_size": 30522,
 }
-
-
 # That of GTE's multilingual model, in the spelling of GTE's code.
 GTES = {
     "model_type": "new",

@@ -46,11 +46,7 @@ CONFIG = TransformerConfig(
     max_position_embeddings=40,
     labels=("a", "b"),
 )
-
-
 HEADS = ("mlm", "classification")
-
-
 # Table 3 of the paper: N, d_model, d_ff and millions of parameters, for which 0.5 million is rounding. Row (B) has other heads.
 TABLE_3 = [
     (6, 512, 2048, 65),

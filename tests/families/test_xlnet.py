@@ -17,7 +17,6 @@ from keras_bert_rebuild import (
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.families.xlnet import SIZES, XLNetConfig
-from keras_bert_rebuild.layers import DistanceEmbedding, Extract, SegmentDifference
 from keras_bert_rebuild.models.permutation_model import run_with_memories
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
@@ -127,20 +126,6 @@ def test_only_whether_segments_differ_counts(rng, ids, segments):
     start = answers(model, ids, segments)[0]
     np.testing.assert_array_equal(answers(model, ids, 7 - segments)[0], start)
     assert np.abs(answers(model, ids, np.zeros_like(ids))[0] - start).max() > 1e-3
-
-
-def test_its_small_layers_answer_as_they_say():
-    differ = SegmentDifference()(np.array([[0, 1, 0]]))
-    assert keras.ops.convert_to_numpy(differ).tolist() == [[[False, True, False], [True, False, True], [False, True, False]]]
-    rows = array_of(DistanceEmbedding(reach=1)(np.zeros((1, 2, 2), "float32")))
-    np.testing.assert_allclose(rows, [[np.sin(d), np.cos(d)] for d in (1, 1, 0, -1)], atol=1e-6)
-    x, mask = np.arange(8.0).reshape(2, 4, 1), np.array([[True, True, False, False], [False, False, False, False]])
-    assert array_of(Extract(-1, skip_padding=True)(x, mask=keras.ops.convert_to_tensor(mask))).tolist() == [[1.0], [7.0]]
-    assert array_of(Extract(-1, skip_padding=True)(x)).tolist() == [[3.0], [7.0]]
-    with pytest.raises(ValueError, match="reach must be at least 1, or None; got 0"):
-        DistanceEmbedding(reach=0)
-    with pytest.raises(ValueError, match="the width must be even, half for sines and half for cosines; got 3"):
-        DistanceEmbedding()(np.zeros((1, 2, 3), "float32"))
 
 
 @pytest.mark.parametrize("heads", [("mlm",), ("classification",), ("question_answering", "token_classification"), ()])

@@ -167,8 +167,6 @@ def wait_for(condition):
 
 
 COUNT = 12
-
-
 QUESTIONS = st.lists(st.one_of(st.integers(0, COUNT - 1), st.none()), max_size=30)
 
 

@@ -17,12 +17,8 @@ from keras_bert_rebuild.layers import MultiHeadSelfAttention
 pytestmark = pytest.mark.backend
 
 BACKEND = keras.config.backend()
-
-
 # Of 65,536 numbers less than one is dropped on average.
 NEARLY_NONE = 1e-9
-
-
 # The number of windows beyond which bands are used.
 IN_BANDS, AS_A_WHOLE = 0, 1000
 

@@ -63,11 +63,7 @@ def test_a_value_that_is_not_a_scalar_is_refused():
 
 
 BACKEND = keras.config.backend()
-
-
 SMALL = 8192  # of `jax_operations`
-
-
 SHAPES = [(3,), (300, 256), (), (SMALL,), (SMALL + 1,), (2, 5)]
 
 

@@ -12,11 +12,7 @@ from keras_bert_rebuild.layers import MultiHeadSelfAttention
 pytestmark = pytest.mark.backend("jax")
 
 LENGTH = 128
-
-
 NUMBERS = np.stack([np.repeat([1, 51, 0], [50, 70, 8]), np.full(LENGTH, 1)]).astype("int32")
-
-
 MASKS = {
     "sequences": NUMBERS,
     "padding behind": NUMBERS > 0,

@@ -16,18 +16,10 @@ from helpers.pretended_device import PROCESSOR, gpu, pretend
 pytestmark = pytest.mark.backend("jax")
 
 SEED = np.array([3, 1], "uint32")
-
-
 # Two rows of 70 tokens: with blocks of 32, two and a part.
 PADDED = np.arange(70) < np.array([70, 41])[:, None]
-
-
 BEFORE = np.arange(70) >= np.array([0, 37])[:, None]
-
-
 PACKED = np.stack([np.repeat([1, 21, 57, 0], [20, 36, 8, 6]), np.ones(70, int)]).astype("int32")
-
-
 # Mask, rate, heads, width, blocks of queries and of keys.
 CASES = {
     "padding behind": (PADDED, 0.1, 2, 16, (32, 32)),

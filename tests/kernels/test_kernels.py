@@ -27,25 +27,13 @@ from keras_bert_rebuild.layers.seam import seam
 pytestmark = pytest.mark.backend
 
 ROOT = Path(__file__).parents[2]
-
-
 BACKEND = keras.config.backend()
-
-
 MASK = np.arange(6) < np.array([6, 4])[:, None]
-
-
 # Of two rows, one with two sequences and padding, one with one.
 NUMBERS = np.array([[1, 1, 1, 4, 4, 0], [1, 1, 1, 1, 1, 1]], "int32")
-
-
 PAIRS = MASK[:, None, None, :] & np.tri(6, dtype=bool)[None, None]
-
-
 # With a window of one token on either side some tokens have nothing but padding in theirs.
 LONG = np.arange(12) < np.array([12, 7])[:, None]
-
-
 # Of 65,536 numbers less than one is dropped on average: kernel and plain form keep all.
 NEARLY_NONE = 1e-9
 
@@ -179,11 +167,7 @@ CASES = {
     "activation": (activation, {f.__name__: {"function": f} for f in (gelu, gelu_erf)}),
     "bounded_scan": (bounded_scan, {"": {}}),
 }
-
-
 EACH = [(kind, case) for kind, (_, cases) in CASES.items() for case in cases]
-
-
 # Cases of kernels for processors on JAX, which GPUs do without.
 IN_BFLOAT16 = {
     ("attention", "a mask of keys"): "jax_attention.attend_on_processor",
@@ -192,8 +176,6 @@ IN_BFLOAT16 = {
     ("product", "no bias"): "jax_dense.dense",
     ("similarities", ""): "jax_dense.similarities",
 }
-
-
 # Kernels that run in none of them, and the test that covers them.
 ELSEWHERE = {
     "jax_attention.attend_in_flash": "kernels/test_jax_flash.py",

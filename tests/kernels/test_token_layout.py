@@ -122,8 +122,6 @@ def trained(model, x, y, steps=3):
 
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-
-
 # What leaves out padding, and a model.
 LEARNING = {
     "pairs": ("blocks", small_model),

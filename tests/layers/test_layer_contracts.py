@@ -96,7 +96,7 @@ CASES = {
     "ConditionalRandomField": ({}, X[:, :4, :3] - 9, (2, 9, 3), {}),  # so that the maximum is a transition
     "Dense": ({"units": 2}, X[:, 0], (2, 2), {}),
     "DisentangledSelfAttention": ({"head_num": 2, "buckets": 4, "reach": 9}, [X, TABLE], SAME, {**OF_ATTENTION, **ONCE}),
-    "DistanceEmbedding": ({"reach": 3}, X, (10, 8), ONCE),
+    "DistanceEmbedding": ({"reach": 1}, X, (10, 8), ONCE),
     "Dropout": ({"rate": 0.2}, X, SAME, {}),
     "Embedding": ({"input_dim": 7, "output_dim": 8}, IDS, SAME, OF_IDS),
     "Extract": ({"index": 1}, X, (2, 8), {}),

@@ -3,9 +3,13 @@
 import keras
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from keras import ops
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
+from keras_bert_rebuild.layers.position_embedding import angles, rotate
 
 pytestmark = pytest.mark.backend
 
@@ -249,3 +253,50 @@ def test_settings_out_of_range_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             make()
+
+
+@settings(max_examples=20)
+@given(theta=st.floats(2, 1e6), length=st.sampled_from([1, 2, 40]), half=st.sampled_from([1, 8]))  # shapes are compiled
+def test_rotary_heads_equal_a_rotation_of_complex_numbers(theta, length, half):
+    x = np.random.default_rng(length).normal(size=(1, length, 2, 2 * half)).astype("float32")
+    got = rotate(ops.convert_to_tensor(x), *angles(np.arange(length), 2 * half, theta))
+    speeds = theta ** -(np.arange(half) / half)
+    turned = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * np.arange(length)[:, None, None] * speeds)
+    np.testing.assert_allclose(numpy(got), np.concatenate([turned.real, turned.imag], -1), atol=1e-4)
+
+
+def test_layers_of_relative_attention_answer_as_they_say():
+    differ = layers.SegmentDifference()(np.array([[0, 1, 0]]))
+    assert numpy(differ).tolist() == [[[False, True, False], [True, False, True], [False, True, False]]]
+    rows = numpy(layers.DistanceEmbedding(reach=1)(np.zeros((1, 2, 2), "float32")))
+    np.testing.assert_allclose(rows, [[np.sin(d), np.cos(d)] for d in (1, 1, 0, -1)], atol=1e-6)
+    x, mask = np.arange(8.0).reshape(2, 4, 1), np.array([[True, True, False, False], [False, False, False, False]])
+    assert numpy(layers.Extract(-1, skip_padding=True)(x, mask=ops.convert_to_tensor(mask))).tolist() == [[1.0], [7.0]]
+    assert numpy(layers.Extract(-1, skip_padding=True)(x)).tolist() == [[3.0], [7.0]]
+    with pytest.raises(ValueError, match="reach must be at least 1, or None; got 0"):
+        layers.DistanceEmbedding(reach=0)
+    with pytest.raises(ValueError, match="the width must be even, half for sines and half for cosines; got 3"):
+        layers.DistanceEmbedding()(np.zeros((1, 2, 3), "float32"))
+
+
+def test_near_distances_have_their_own_rows_and_far_ones_share():
+    rows = rows_of_distances(256, 512)
+    assert rows[512 - 128 : 512 + 129].tolist() == list(range(128, 385))
+    assert (rows[0], rows[-1]) == (0, 511)
+    assert (np.diff(rows) >= 0).all()
+    assert len(set(rows)) == 512
+    assert rows_of_distances(0, 3).tolist() == [0, 1, 2, 3, 4, 5, 5]
+
+
+def test_wrong_arguments_of_disentangled_attention_are_refused():
+    for arguments, said in (
+        ({"buckets": 5, "reach": 9}, "position_buckets must be even"),
+        ({"buckets": 8, "reach": 5}, "max_relative_positions must be at least 6 with position_buckets=8; got 5"),
+        ({"buckets": 8, "reach": 9, "terms": ()}, "terms must be one or both of c2p, p2c; got none"),
+        ({"buckets": 8, "reach": 9, "position_dropout": 1.0}, "must be a rate"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            layers.DisentangledSelfAttention(2, **arguments)
+    layer = layers.DisentangledSelfAttention(2, buckets=8, reach=20)
+    with pytest.raises(ValueError, match="the table of distances must have 16 rows; got 4"):
+        layer([np.zeros((1, 3, 4)), np.zeros((4, 4))])

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
+from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
 
 pytestmark = pytest.mark.backend
 
@@ -109,3 +110,31 @@ def test_tokens_outside_of_the_window_change_nothing(rng, causal, training):
     seen_from = 6 if causal else 4
     assert not moved[:seen_from].any()
     assert (moved[6:] > 0).all()
+
+
+@pytest.mark.parametrize("share_keys", [False, True])
+@pytest.mark.parametrize("terms", [("c2p", "p2c"), ("c2p",), ("p2c",)], ids="+".join)
+def test_disentangled_attention_is_the_sum_of_its_terms_score_by_score(terms, share_keys, rng):
+    layer = layers.DisentangledSelfAttention(2, buckets=4, reach=4, terms=terms, share_keys=share_keys, name="a")
+    x, table, mask = rng.normal(size=(2, 7, 8)), rng.normal(size=(8, 8)), np.arange(7) < np.array([[7], [4]])
+    layer.build([x.shape, table.shape])
+    layer.set_weights([rng.normal(size=weight.shape) for weight in layer.weights])
+    w = {v.path: numpy(v).astype("float64") for v in layer.weights}
+
+    def projected(values, part):
+        return (values @ w[f"a/{part}/kernel"] + w[f"a/{part}/bias"]).reshape(*values.shape[:-1], 2, 4)
+
+    query, key, value = (projected(x, part) for part in ("query", "key", "value"))
+    rows, scores = rows_of_distances(4, 4), np.zeros((2, 2, 7, 7))
+    for i, j in np.ndindex(7, 7):
+        row, total = table[rows[np.clip(i - j, -4, 4) + 4]], query[:, i] * key[:, j]
+        if "c2p" in terms:
+            total = total + query[:, i] * projected(row, "key" if share_keys else "position_key")
+        if "p2c" in terms:
+            total = total + key[:, j] * projected(row, "query" if share_keys else "position_query")
+        scores[:, :, i, j] = total.sum(-1) / np.sqrt((1 + len(terms)) * 4)
+    p = np.where(mask[:, None, None], np.exp(scores - scores.max(-1, keepdims=True)), 0)
+    mixed = np.einsum("bhij,bjhk->bihk", p / p.sum(-1, keepdims=True), value).reshape(2, 7, 8)
+    inputs = [ops.convert_to_tensor(array, "float32") for array in (x, table)]
+    got = numpy(layer(inputs, mask=ops.convert_to_tensor(mask)))
+    np.testing.assert_allclose(got, mixed @ w["a/output/kernel"] + w["a/output/bias"], atol=1e-4)

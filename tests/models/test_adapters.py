@@ -22,11 +22,7 @@ from keras_bert_rebuild.models.find_encoder import find_encoder
 from keras_bert_rebuild.pretrained.config_of_layers import config_of_layers
 
 D, F, U = 16, 32, 3
-
-
 ADAPTER = D * U + U + U * D + D
-
-
 # The rows of a block and their parameters, as keras_bert 0.81 has them: transformer.py of keras_transformer 0.33.
 BLOCK = (
     ("MultiHeadSelfAttention", 4 * (D * D + D)),

@@ -31,8 +31,6 @@ SIZES = {
     "intermediate_size": 32,
     "max_position_embeddings": 12,
 }
-
-
 SHARED = {"family": "albert", "num_hidden_layers": 4, "num_hidden_groups": 2, "embedding_size": 8}
 
 
@@ -82,11 +80,7 @@ INTERVENTIONS = {
     "heads": ((MultiHeadSelfAttention.attend, halved),),
     "units": ((FeedForward.inner, doubled),),
 }
-
-
 RULES = ("rematerialised", "attention map", *INTERVENTIONS)
-
-
 # A rule that is added within a run of tokens alone gets their rows, and no layout of a batch.
 PAIRS = [*itertools.permutations(RULES, 2), *((rule, "tokens alone") for rule in RULES)]
 
@@ -179,8 +173,6 @@ SMALL = {
     "intermediate_size": 32,
     "max_position_embeddings": LENGTH + 2,
 }
-
-
 REMATERIALISED_MODELS = {
     "bert": ({"attention_probs_dropout_prob": 0.1, "labels": ("a", "b")}, ("mlm", "nsp", "classification")),
     "albert": ({"family": "albert", "num_hidden_layers": 2, "num_hidden_groups": 1, "embedding_size": 8}, ("mlm", "sop")),

@@ -17,8 +17,6 @@ SMALL = {
     "intermediate_size": 20,
     "max_position_embeddings": 20,
 }
-
-
 HEADS = {"bert": ("mlm", "nsp"), "roberta": ("mlm",), "distilbert": ("mlm",), "albert": ("mlm", "sop"), "electra": ("mlm",)}
 
 

@@ -28,8 +28,6 @@ ARTICLE = {
     "pos_num": 512,
     "dropout_rate": 0.05,
 }
-
-
 TABLE = Path(__file__).parents[1] / "bert_base_summary.tsv"
 
 

@@ -15,8 +15,6 @@ from keras_bert_rebuild.models.checked_data import checked_data
 pytestmark = pytest.mark.backend
 
 WAYS = ("fit", "evaluate", "predict", "call", "train_on_batch", "test_on_batch", "predict_on_batch", "generator", "dataset")
-
-
 BAD_TOKENS = {
     "an id behind the vocabulary": (
         lambda ids: put(ids, VOCAB),

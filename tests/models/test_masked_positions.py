@@ -21,8 +21,6 @@ BATCHES = st.tuples(st.integers(1, 3), st.integers(1, 7)).flatmap(
         st.integers(1, 9),
     )
 )
-
-
 some_examples = settings(max_examples=25)
 
 

@@ -126,8 +126,6 @@ def test_the_gradient_of_a_position_is_summed_in_float32():
 
 # Rows for up to four sequences.
 WIDTH = 32
-
-
 # XLNet's heads on pairs read the last token of a row.
 WITH_PAIRS = [name for name in MODULES if name != "xlnet"]
 

@@ -16,17 +16,9 @@ from keras_bert_rebuild.training.retrieval_losses import InBatchNegativesLoss
 pytestmark = pytest.mark.backend
 
 SIZES = (3, 9, 5, 12, 2, 7, 4, 6, 10, 3, 8)
-
-
 GROUPS = np.array([[0, 1, 2], [3, 4, -1], [5, 6, 7], [8, 9, 10]])
-
-
 LENGTH = 16
-
-
 MODULES = {name_of_module(module): module for module in modules()}
-
-
 # Whether a row may hold several of their texts.
 FAMILIES = dict.fromkeys(("bert", "roberta", "modernbert", "deberta_v2"), True)
 

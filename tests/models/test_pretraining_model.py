@@ -256,8 +256,6 @@ OUTPUTS = {
     "Multiple-Choice": np.asarray,
     "RTD": np.asarray,
 }
-
-
 ALL_HEADS = ("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice", "rtd")
 
 

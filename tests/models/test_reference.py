@@ -65,8 +65,6 @@ COMPILED = {
     "jax": {"steps_per_execution": 2},
     "torch": {},
 }
-
-
 # The arguments of `compile_model`, and the batches per optimizer step. Rematerialisation alone is tested in another file.
 VARIANTS = {
     "gathered": ({"max_predictions": 4}, 1),

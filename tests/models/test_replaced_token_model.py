@@ -18,8 +18,6 @@ from keras_bert_rebuild.recipes.step_costs import embedding_params
 pytestmark = pytest.mark.backend
 
 VOCAB, LENGTH, WEIGHT = 40, 12, 50.0
-
-
 CONFIG = BertConfig.from_dict(
     {
         "family": "electra",
@@ -35,8 +33,6 @@ CONFIG = BertConfig.from_dict(
         "pad_token_id": 3,
     }
 )
-
-
 GENERATOR_CONFIG = CONFIG.replace(hidden_size=6, num_attention_heads=1, intermediate_size=10)
 
 

@@ -46,8 +46,6 @@ for file in sys.argv[2:]:
     }
 print("RESULT" + json.dumps(results))
 """
-
-
 FILES = ("model.keras", "model.h5", "model.json")
 
 

@@ -139,11 +139,7 @@ def test_values_per_head_are_given_by_name_in_order_or_for_all():
 
 
 SIZES = {"vocab_size": 30, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
-
-
 OF_LOGITS = [PretrainingLoss(), LabelLoss(), SpanLoss(), ChoiceLoss(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)]
-
-
 OF_PROBABILITIES = [
     "sparse_categorical_crossentropy",
     keras.losses.sparse_categorical_crossentropy,

@@ -19,8 +19,6 @@ from keras_bert_rebuild.pretrained.config_of_layers import config_from_keras_2, 
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
 # vocab_size, hidden_size, layers, heads, intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, layer_norm_eps,
 # pad_token_id, hidden_dropout_prob, classifier_dropout
 FIELDS = (
@@ -37,8 +35,6 @@ FIELDS = (
     "hidden_dropout_prob",
     "classifier_dropout",
 )
-
-
 SILENT = {
     "bert": (30522, 768, 12, 12, 3072, "gelu_erf", 512, 2, 1e-12, 0, 0.1, None),
     "roberta": (50265, 768, 12, 12, 3072, "gelu_erf", 512, 2, 1e-12, 1, 0.1, None),
@@ -54,8 +50,6 @@ SILENT = {
     "deberta-v2": (128100, 1536, 24, 24, 6144, "gelu_erf", 512, 0, 1e-7, 0, 0.1, None),
     "xlnet": (32000, 1024, 24, 16, 4096, "gelu_erf", 512, 3, 1e-12, 5, 0.1, 0.1),
 }
-
-
 # Of XLNet null is a value: no limit of memories, and no activation, which is refused.
 NULL_IS_A_VALUE = {"mem_len", "summary_activation"}
 
@@ -111,8 +105,6 @@ def test_a_rate_whose_default_differs_is_written(family, key):
 
 
 COUNT = 2500 if EXHAUSTIVE else 250
-
-
 FUZZED = ("bert_classification", "roberta_classification", "distilbert_classification", "albert_groups", "electra_discriminator")
 
 
@@ -230,8 +222,6 @@ SIZES = {
     "max_position_embeddings": 10,
     "attention_probs_dropout_prob": 0.0,
 }
-
-
 CHANGES = {
     "bert": {"layer_norm_eps": 1e-6},
     "keras_bert": {"attention_act": "gelu_erf", "hidden_dropout_prob": 0.0, "num_tasks": 3, "adapter_size": 4},

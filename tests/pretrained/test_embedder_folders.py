@@ -16,17 +16,9 @@ from keras_bert_rebuild.pretrained.retriever_folder import lower_cased, read_ret
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, with_modules
 
 TRANSFORMER = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
-
-
 POOLING = {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}
-
-
 WEIGHTS = {"idx": 1, "name": "1", "path": "1_WordWeights", "type": "sentence_transformers.models.WordWeights"}
-
-
 DENSE = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
-
-
 NORMALIZE = {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}
 
 
@@ -184,8 +176,6 @@ def test_unknown_modules_are_refused_in_a_sentence(tmp_path, modules, pooling, m
 
 
 TEXTS = ["the cat sat on the mat .", "who likes paris ?"]
-
-
 METADATA = {"query_maxlen": 12, "doc_maxlen": 16, "dim": 8, "similarity": "l2", "query_token_id": "un", "doc_token_id": "##s"}
 
 

@@ -20,8 +20,6 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import heads_of_class
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
 IDS = np.array([[2, 7, 9, 11, 3, 0, 0], [2, 5, 3, 0, 0, 0, 0]])
 
 

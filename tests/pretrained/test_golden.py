@@ -15,8 +15,6 @@ from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
 
 

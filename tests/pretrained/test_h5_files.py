@@ -12,8 +12,6 @@ from helpers.run_model import answers
 from keras_bert_rebuild import BertConfig, from_pretrained
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
 CONFIG = BertConfig(
     vocab_size=30,
     hidden_size=8,

@@ -20,11 +20,7 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, vocabulary_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
-
-
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "all", "work", "and", "no", "Play"]
 
 

@@ -24,14 +24,8 @@ from keras_bert_rebuild.text.tokenizer import Tokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-
-
 UNUSED = ["[unused1]", "[unused7]", "[unused3]"]
-
-
 TOKENS = [*SPECIAL, *UNUSED, *string.ascii_lowercase, *("##" + char for char in string.ascii_lowercase)]
-
-
 TEXTS = ["cab bad", "abc", "a ☃ b"]
 
 

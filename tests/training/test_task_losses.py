@@ -163,11 +163,7 @@ def test_a_loss_round_trips_through_its_config(loss):
 
 
 LABELS = 3
-
-
 NONE = -100
-
-
 Y = np.array([[NONE, 1, NONE, 2, 0], [2, 2, 1, 0, 1], [NONE, 0, NONE, NONE, NONE], [NONE] * 5])
 
 

@@ -138,8 +138,6 @@ def test_a_weight_is_sharded_along_the_first_axes_that_divide_it(path, shape, de
 
 
 KIND = {"tensorflow": "mirrored", "jax": "data"}.get(BACKEND)
-
-
 on_two_devices = pytest.mark.skipif(BACKEND == "torch", reason="torch trains on one device")
 
 

@@ -27,8 +27,6 @@ from keras_bert_rebuild.training.state.callbacks import StopTogether
 pytestmark = pytest.mark.backend
 
 ENVIRONMENT = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES", "KERAS_DISTRIBUTION_PROCESS_ID")
-
-
 IS_JAX = keras.config.backend() == "jax"
 
 

@@ -120,8 +120,6 @@ def test_the_ratio_is_one_where_a_norm_is_zero():
 
 
 NO_DECAY = ("bias", "gamma", "beta")
-
-
 EACH = pytest.mark.parametrize("optimizer_class", [StableAdamW, Muon])
 
 

@@ -16,8 +16,6 @@ from keras_bert_rebuild.training.optimizers.path_patterns import first_match, la
 pytestmark = pytest.mark.backend
 
 BOTH = pytest.mark.parametrize("optimizer_class", [AdamW, Lamb])
-
-
 BLOCK = (
     "MultiHeadSelfAttention/query",
     "MultiHeadSelfAttention/key",
@@ -26,8 +24,6 @@ BLOCK = (
     "FeedForward/intermediate",
     "FeedForward/output",
 )
-
-
 NORMS = ("MultiHeadSelfAttention-Norm", "FeedForward-Norm")
 
 

@@ -17,8 +17,6 @@ from keras_bert_rebuild.training.task_losses import LabelLoss
 pytestmark = pytest.mark.backend
 
 ROWS, WIDTH, STEPS, RATE = 5, 3, 6, 0.1
-
-
 # All of Keras's optimizers that need only a rate.
 STOCK = ("SGD", "RMSprop", "Adam", "AdamW", "Adadelta", "Adagrad", "Adamax", "Adafactor", "Nadam", "Ftrl", "Lion", "Lamb")
 

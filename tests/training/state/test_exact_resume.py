@@ -80,11 +80,7 @@ def test_every_step_has_its_own_dropout():
 
 
 kills_with_signals = pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
-
-
 SCRIPT = Path(__file__).parents[2] / "helpers" / "killed_run.py"
-
-
 # Dropout is that of BERT, 0.1. A checkpoint every 4 batches.
 SETTINGS = {
     "model": {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16},
@@ -98,8 +94,6 @@ SETTINGS = {
     "save_steps": 2,
     "workers": 2,
 }
-
-
 BATCHES = SETTINGS["steps"] * SETTINGS["gradient_accumulation_steps"]
 
 
