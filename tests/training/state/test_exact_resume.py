@@ -31,7 +31,7 @@ from keras_bert_rebuild.training.state.train_state import TrainState, write_stat
 
 pytestmark = pytest.mark.backend
 
-# On TensorFlow compiling a step takes minutes under load; `test_killed_runs` compiles a smaller model.
+# On TensorFlow compiling a step takes minutes under load; the killed runs below compile a smaller model.
 COMPILED = {
     "tensorflow": [False, True] if EXHAUSTIVE else [False],
     "jax": [True],
