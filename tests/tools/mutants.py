@@ -124,7 +124,18 @@ def survives(mutant):
         (Path(folder) / PACKAGE.name / name).write_text(source, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         for tests in tests_of(name):
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *map(str, tests)]
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-x",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "-m",
+                "not slow(torch=True)",
+                *map(str, tests),
+            ]
             try:
                 done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=LONGEST, check=False)
             except subprocess.TimeoutExpired:
