@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import keras
 import pytest
 from helpers import guide_pages
 from helpers.page_blocks import blocks, run_blocks
@@ -16,10 +15,9 @@ PAGES = [DOCS / "tutorial.md", DOCS / "distribution.md", *sorted((DOCS / "how-to
 pytestmark = pytest.mark.slow(torch=True)
 
 
+@pytest.mark.backend("torch")  # which compiles nothing; what a page says is true on every backend
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
-    if keras.config.backend() != "torch":
-        pytest.skip("run on torch, which compiles nothing; what a page says is true on every backend")
     monkeypatch.chdir(tmp_path)
     namespace = run_blocks(page)
     if page.stem == "tutorial":  # the page says that it has learnt

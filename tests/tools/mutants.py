@@ -96,7 +96,7 @@ def mutants(count, seed, only):
         name, text = path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")
         for i, function in enumerate(functions_of(ast.parse(text)) if name.startswith(only) else ()):
             keyed.append((zlib.crc32(f"{seed} {ast.unparse(function)}".encode()), name, i, text))
-    for key, name, i, text in sorted(sorted(keyed)[:count], key=lambda found: found[1:3]):
+    for key, name, i, text in sorted(sorted(keyed)[:count], key=lambda row: row[1:3]):
         tree = ast.parse(text)
         function = functions_of(tree)[i]
         changeable = [*sites(function)]
