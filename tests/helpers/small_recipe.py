@@ -1,4 +1,4 @@
-"""A recipe whose training takes a second, and a text for it."""
+"""A recipe whose training takes a second."""
 
 import yaml
 
@@ -27,18 +27,8 @@ RECIPE = {
     },
 }
 
-DOCUMENTS, PASSAGES = 20, 6
-
 
 def write_recipe(path, **changes):
     """A YAML file of the recipe, with some fields of its training changed."""
     path.write_text(yaml.safe_dump({**RECIPE, "training": {**RECIPE["training"], **changes}}))
-    return path
-
-
-def write_text(path, documents=DOCUMENTS):
-    """A text whose documents each have a word of their own, twice in every passage."""
-    names = ["".join(chr(97 + int(digit)) for digit in f"{i:03d}") for i in range(documents)]
-    said = [[f"the {name} sat on mat {j} and the {name} ran {i * j}" for j in range(PASSAGES)] for i, name in enumerate(names)]
-    path.write_text("\n\n".join("\n".join(passages) for passages in said) + "\n")
     return path

@@ -220,18 +220,18 @@ class PackedPairs:
     Hence row n is a function of n.
 
     Args:
-        examples: `SegmentExamples` of pairs.
+        pairs: `SegmentExamples` of pairs.
         seq_len: length of a row.
     """
 
-    def __init__(self, examples, seq_len):
-        self._examples, self._seq_len, self._most = examples, seq_len, most_sequences(seq_len)
-        _, segments = examples.at(np.arange(WINDOW))
+    def __init__(self, pairs, seq_len):
+        self.pairs, self._seq_len, self._most = pairs, seq_len, most_sequences(seq_len)
+        _, segments = pairs.at(np.arange(WINDOW))
         self._rows = packed_places(_sizes(segments), seq_len, self._most)[-1]
         self._made = None, None
 
     def __len__(self):
-        return max(1, round(len(self._examples) * self._rows / WINDOW))
+        return max(1, round(len(self.pairs) * self._rows / WINDOW))
 
     def at(self, positions):
         """The rows at positions in the endless sequence of rows.
@@ -258,7 +258,7 @@ class PackedPairs:
         `(rows, sequences)`, -1 for none."""
         made = self._made  # another thread may be in another window
         if made[0] != number:
-            keys, segments = self._examples.at(number * WINDOW + np.arange(WINDOW + MORE))
+            keys, segments = self.pairs.at(number * WINDOW + np.arange(WINDOW + MORE))
             members = self._members(_sizes(segments))
             order = np.argsort(uniform_at(keys[0], np.arange(len(members)), Stream.MEMBERS), kind="stable")
             values = np.stack([getattr(segments, name) for name in _FIELDS])

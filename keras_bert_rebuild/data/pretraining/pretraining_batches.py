@@ -194,6 +194,14 @@ class PretrainingBatches(EpochBatches):
         return (tokens != self.tables.pad_id).sum(axis=1), int(chosen.sum())
 
     @property
+    def distinct_pairs(self):
+        """About how many different pairs an epoch has, at most those of a pass; 0 for single segments."""
+        if self.next_sentence is None:
+            return 0
+        pairs = len(self.examples.pairs if self.packed else self.examples)
+        return round(pairs * min(len(self) * self.batch_size / len(self.examples), 1))
+
+    @property
     def _share(self):
         """The rows of a batch that are for this process."""
         rows = self.batch_size // self.process_count

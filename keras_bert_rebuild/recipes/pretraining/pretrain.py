@@ -204,7 +204,8 @@ def _pretrain(store, output, settings, where, report, started):
         batches = batches_of_phases(train, settings, version, **rows)
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
         if where.writes:  # not earlier: a run that fails to start must leave no settings that the next attempt would have to match
-            RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
+            start = {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts}
+            RunFolder(output, described, {**start, "held_out": None if held_out is None else _counted(held_out)})
         report = report if where.writes else None
         base = getattr(getattr(model, "load_report", None), "base", {})
         run = TrainingRun(model, settings, output, batches, evaluations, report, where, started, probes)
@@ -256,6 +257,15 @@ def _make_probes(model, read, corpus, settings):
     encoder = settings.learned.results(model, settings)[0][0]
     tokenizer = WordPieceTokenizer(list(corpus.vocabulary), cased=getattr(corpus, "cased", None))
     return Probes(read, encoder, tokenizer, min(phase.seq_len for phase in settings.all_phases))
+
+
+def _counted(held_out):
+    """What is evaluated: documents, passages and the fraction of passages that training has in another context."""
+    parts = getattr(held_out, "parts", [held_out])
+    passages = [len(part.passage_starts) - 1 for part in parts]
+    repeated = sum(part.repeated * count for part, count in zip(parts, passages, strict=True)) / sum(passages)
+    documents = sum(len(np.unique(part.texts)) for part in parts)
+    return {"documents": documents, "passages": sum(passages), "repeated": round(repeated, 3)}
 
 
 def _described(corpus):
