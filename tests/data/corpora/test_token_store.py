@@ -6,9 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.corpora.prepare import prepare
-from keras_bert_rebuild.data.corpora.token_store import TokenStore
+from keras_bert_rebuild.data.corpora.token_store import TokenStore, span_indexes
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "one", "two", "three"]
 
@@ -295,3 +297,21 @@ def test_an_index_of_absurd_parts_is_one_sentence(folder, part):
     (folder / "index.json").write_text(json.dumps({**index, "part": part}))
     with pytest.raises(ValueError, match="is damaged or something else"):
         TokenStore(folder)
+
+
+# The spans of positions equal those found by a search for every position.
+
+
+STARTS = np.array([0, 5, 6, 20, 300])
+
+
+@given(st.lists(st.lists(st.integers(0, 299), min_size=4, max_size=4), max_size=6))
+def test_every_position_has_its_span(rows):
+    positions = np.array(rows, "int64").reshape(-1, 4)
+    found = np.broadcast_to(span_indexes(STARTS, positions), positions.shape)
+    assert (found == np.searchsorted(STARTS, positions, side="right") - 1).all()
+    assert (span_indexes(STARTS, positions.ravel()) == found.ravel()).all()
+
+
+def test_rows_within_one_span_have_one_number():
+    assert span_indexes(STARTS, np.array([[7, 19, 8], [5, 5, 5]])).tolist() == [[2], [1]]

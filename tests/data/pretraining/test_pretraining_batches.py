@@ -1,4 +1,4 @@
-"""Batches are a pure function of corpus, seed, epoch and index, and models train on them."""
+"""Batches are a pure function of corpus, seed, epoch and index, the same from a store and from memory, and models train on them."""
 
 import gc
 import hashlib
@@ -12,12 +12,13 @@ from helpers.small_corpus import CLS, FIRST, MASK, PAD, SEP, document_of, small_
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild import compile_model, get_model
+from keras_bert_rebuild import TokenStore, WordPieceTokenizer, compile_model, get_model, prepare
 from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.data.corpora.documents import encode_documents, unigram_log_probabilities
+from keras_bert_rebuild.data.corpora.documents import encode_documents, read_documents, unigram_log_probabilities
 from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches, pretraining_batches
 from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.text.vocabulary import save_vocabulary
 
 SEQ_LEN = 24
 KINDS = ["nsp", "sop", None]
@@ -311,3 +312,45 @@ def test_the_samples_of_a_generator_do_not_follow_from_the_masks():
     expected = len(drawn) / 10
     counts = np.histogram(drawn, bins=10, range=(0, 1))[0]
     assert abs(((counts - expected) ** 2 / expected).sum() - 9) < 5 * math.sqrt(2 * 9)
+
+
+# From text on disk to batches: the store gives what the same text gives in memory.
+
+
+WORDS = ["river", "stone", "##s", "walk", "##ing", "slow", "##ly", "bird", "sing", "night", "the", "a", "."]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+
+
+def write_corpus(path, rng):
+    words = ["river", "rivers", "stones", "walking", "slowly", "birds", "singing", "night", "the", "a"]
+    documents = [
+        "\n".join(" ".join(rng.choice(words, rng.integers(2, 12))) + "." for _ in range(rng.integers(1, 9))) for _ in range(30)
+    ]
+    path.write_text("\n\n".join(documents), encoding="utf-8")
+
+
+@pytest.mark.parametrize("block_bytes", [150, 1000, 10**6])
+@pytest.mark.parametrize("next_sentence", ["nsp", "sop", None])
+def test_batches_of_a_store_are_those_of_the_same_text_in_memory(tmp_path, rng, next_sentence, block_bytes):
+    write_corpus(tmp_path / "corpus.txt", rng)
+    save_vocabulary(VOCABULARY, tmp_path / "vocab.txt")
+    prepare(tmp_path / "corpus.txt", tmp_path / "vocab.txt", tmp_path / "tokens", workers=1, block_bytes=block_bytes)
+    store = TokenStore(tmp_path / "tokens")
+    tokenizer = WordPieceTokenizer(VOCABULARY)
+    corpus = encode_documents(
+        read_documents(tmp_path / "corpus.txt"), lambda passage: tokenizer.encode_flat([passage])[0], VOCABULARY
+    )
+    assert store.num_tokens == corpus.num_tokens
+    made = [
+        pretraining_batches(each, 4, 24, 4, seed=3, next_sentence=next_sentence) for each in (store, corpus, tmp_path / "tokens")
+    ]
+    for epoch in (0, 2):
+        for index in (0, len(made[0]) - 1):
+            for a, b, c in zip(*(_flat(each.batch(epoch, index)) for each in made), strict=True):
+                np.testing.assert_array_equal(a, b)
+                np.testing.assert_array_equal(a, c)
+
+
+def _flat(batch):
+    x, y = batch
+    return [*x, *(y if isinstance(y, tuple) else (y,))]
