@@ -14,7 +14,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from helpers.page_blocks import blocks, run_blocks
+from helpers.guide_pages import blocks, run_blocks
 
 import keras_bert_rebuild
 from keras_bert_rebuild import fill_mask

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from helpers.command_line import said_by_verb
 from helpers.small_corpus import write_text
-from helpers.small_recipe import write_recipe
+from helpers.small_runs import write_recipe
 
 from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.recipes.pretraining import training_run

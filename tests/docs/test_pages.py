@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 from helpers import guide_pages, minilm
-from helpers.guide_pages import elided, run_guide, without_numbers
-from helpers.page_blocks import blocks, run_blocks
+from helpers.guide_pages import blocks, elided, run_blocks, run_guide, without_numbers
 
 from keras_bert_rebuild import fill_mask
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
-# tests/docs/test_guides.py runs the others, and compares what they print.
+# The other pages are guides, whose output is compared.
 PAGES = [DOCS / "tutorial.md", DOCS / "distribution.md", *sorted((DOCS / "how-to").glob("*.md"))]
 
 

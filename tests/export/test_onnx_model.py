@@ -21,7 +21,7 @@ def compared(model, tokenizer, folder, scratch, expected_of=None):
     """Export, run there and here, and compare every output."""
     keras_bert_rebuild.export(model, tokenizer, folder, "onnx", max_len=40)
     onnx.checker.check_model(str(folder / "model.onnx"), full_check=True)
-    got = run_foreign("foreign_runtime.py", folder, TEXTS, scratch)
+    got = run_foreign("tokenizers", folder, TEXTS, scratch)
     encoded, outputs = answers(expected_of or model, tokenizer, TEXTS)
     np.testing.assert_array_equal(got.pop("input_ids"), encoded.ids)
     assert len(got) == len(outputs)

@@ -17,7 +17,7 @@ from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
 def test_every_output_is_the_same(tmp_path, rng):
     model, tokenizer = small_export(rng, ["pooler", "classification"])
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", "openvino")
-    got = run_foreign("foreign_runtime.py", tmp_path / "folder", TEXTS, tmp_path)
+    got = run_foreign("tokenizers", tmp_path / "folder", TEXTS, tmp_path)
     encoded, (states, _, logits) = answers(model, tokenizer, TEXTS)
     assert list(got) == ["input_ids", "last_hidden_state", "pooler_output", "logits"]
     np.testing.assert_allclose(got["last_hidden_state"][encoded.mask == 1], states[encoded.mask == 1], atol=1e-5)
@@ -43,8 +43,8 @@ def trained():
 def test_a_real_model_answers_the_same_everywhere(tmp_path, trained, format):
     model, tokenizer = trained
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", format, poolings="mean", normalize=True)
-    script = "foreign_tensorflow.py" if format == "saved_model" else "foreign_runtime.py"
-    got = run_foreign(script, tmp_path / "folder", TEXTS, tmp_path)["sentence_embedding"]
+    runtime = "tensorflow" if format == "saved_model" else "tokenizers"
+    got = run_foreign(runtime, tmp_path / "folder", TEXTS, tmp_path)["sentence_embedding"]
     expected = EmbeddingStream.of_model(model, tokenizer, normalize=True)(TEXTS)
     np.testing.assert_allclose(got, expected, atol=1e-5)
 

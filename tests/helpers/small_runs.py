@@ -4,6 +4,7 @@ import shutil
 
 import keras
 import numpy as np
+import yaml
 
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
@@ -32,6 +33,31 @@ FOUR_STEPS = {
 }
 
 
+# A recipe whose training takes a second.
+RECIPE = {
+    "vocab_size": 220,
+    "cased": False,
+    "tokens_per_parameter": 1,
+    "sizes": [
+        {"model": FOUR_STEPS["model"]},
+        {"model": {**FOUR_STEPS["model"], "hidden_size": 256, "intermediate_size": 512}},
+    ],
+    "training": {
+        "learning_rate": 1e-2,
+        "packing": True,
+        "mask_rate": 0.3,
+        "schedule": "trapezoidal",
+        "decay_fraction": 0.5,
+        "held_out": 0.2,
+        "evaluation_steps": 1,
+        "workers": 0,
+        "tensorboard": False,
+        "jit_compile": SETTINGS["jit_compile"],
+        "phases": [{"steps": 1, "batch_size": 2, "seq_len": 12}, {"steps": 3, "batch_size": 4, "seq_len": 16}],
+    },
+}
+
+
 def whole_run(corpus, folder, settings):
     """An uninterrupted run: its folder, the rows of its curve and its model."""
     rows = []
@@ -57,3 +83,9 @@ def check_resumption(whole, corpus, folder, settings, results=("model",), run=pr
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
     digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (given, folder)]
     assert digests[0] == digests[1]
+
+
+def write_recipe(path, **changes):
+    """A YAML file of the recipe, with some fields of its training changed."""
+    path.write_text(yaml.safe_dump({**RECIPE, "training": {**RECIPE["training"], **changes}}))
+    return path

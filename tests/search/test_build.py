@@ -70,7 +70,7 @@ def test_a_run_interrupted_at_any_write_is_the_same_when_it_is_repeated(corpus, 
 @pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("call", [24, 1, 6, 12, 31])
 def test_an_index_that_was_killed_is_resumed_byte_by_byte(corpus, tmp_path, call):
-    code, out, err = finish(start("killed_index.py", corpus, tmp_path / "killed", "binary", "int8", call))
+    code, out, err = finish(start("small_search.py", corpus, tmp_path / "killed", "binary", "int8", call))
     assert code == -signal.SIGKILL, out + err
     for folder in ("whole", "killed"):
         Index.build(corpus, tmp_path / folder, WholeNumbers(), dtype="binary", rescoring="int8", block=7, model="m")

@@ -39,7 +39,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
     """Compute the vocabulary logits for this many positions at a time, to save memory (default: all at once)."""
 
     held_out: float = setting(0.01, most=0.5)
-    """Fraction of the documents held out for evaluation, without passages that also occur in the training set; 0 for none."""
+    """Fraction of the documents held out for evaluation, without what also occurs in the training set; 0 for none."""
 
     evaluate_steps: int | None = setting(None, least=1)
     """Optimizer steps between evaluations (default: ten evaluations per run)."""

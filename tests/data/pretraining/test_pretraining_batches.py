@@ -1,9 +1,7 @@
 """Batches are a pure function of corpus, seed, epoch and index, the same from a store and from memory, and models train on them."""
 
-import gc
 import hashlib
 import math
-import weakref
 
 import keras
 import numpy as np
@@ -214,46 +212,6 @@ def test_a_model_trains_on_them(corpus, kind, heads):
     seen = dict.fromkeys(data.asked)
     assert list(seen)[:4] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert data.epoch == 2
-
-
-@pytest.mark.backend("tensorflow")
-@pytest.mark.parametrize(("kind", "workers"), [*zip(KINDS, (0, 1, 4), strict=True)])
-def test_a_tensorflow_dataset_has_the_same_numbers(corpus, kind, workers):
-    from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
-
-    data = batches(corpus, next_sentence=kind, start_epoch=2, steps_per_epoch=3, workers=workers)
-    got = list(tf_pretraining_batches(data, epochs=2).as_numpy_iterator())
-    assert [digest(batch) for batch in got] == [digest(data.batch(epoch, i)) for epoch in (2, 3) for i in range(3)]
-    endless = tf_pretraining_batches(data, epochs=None)
-    assert same(next(endless.skip(10).as_numpy_iterator()), data.batch(5, 1))
-    assert [tuple(spec.shape) for spec in keras.tree.flatten(endless.element_spec)] == [a.shape for a in arrays(data[0])]
-
-
-@pytest.mark.slow
-@pytest.mark.backend("tensorflow")
-def test_a_model_trains_on_a_tensorflow_dataset(corpus):
-    from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
-
-    model = get_model(len(corpus.vocabulary), SEQ_LEN, SEQ_LEN, embed_dim=8, transformer_num=1, head_num=1, feed_forward_dim=8)
-    compile_model(model, max_predictions=4, optimizer="sgd")
-    data = tf_pretraining_batches(batches(corpus, steps_per_epoch=2), epochs=2)
-    assert np.isfinite(model.fit(data, epochs=2, steps_per_epoch=2, verbose=0).history["loss"]).all()
-
-
-@pytest.mark.backend("tensorflow")
-def test_the_batches_of_a_tensorflow_dataset_are_freed_with_it(corpus):
-    from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
-
-    data = batches(corpus, steps_per_epoch=2)
-    read = iter(tf_pretraining_batches(data))
-    next(read)
-    reference = weakref.ref(data)
-    del data
-    gc.collect()
-    next(read)
-    del read
-    gc.collect()
-    assert reference() is None
 
 
 @pytest.mark.parametrize(
