@@ -47,11 +47,11 @@ def _repeated_in_context(corpus, other, repeated):
     return np.unique(np.concatenate([with_next, with_next + 1, np.intersect1d(alone, repeated)]))
 
 
-def _occur(hashes, others):
+def _occur(hashes, chunks):
     """Which hashes occur among others; both are iterables of uint64 arrays, and of the others one at a time is in memory."""
     distinct, indexes = np.unique(np.concatenate([np.zeros(0, "uint64"), *hashes]), return_inverse=True)
     occurs = np.zeros(len(distinct), bool)
-    for chunk in others:
+    for chunk in chunks:
         at = np.searchsorted(distinct, chunk)
         inside = at < len(distinct)
         at, chunk = at[inside], chunk[inside]

@@ -107,14 +107,14 @@ def read_description(path):
     """
     try:
         value = parse_json(read_text(path, "store_index_bytes", "JSON"), path, "labelled_json_values")
-        known = value["format"] == FORMAT and isinstance(value["settings"], dict)
+        is_valid = value["format"] == FORMAT and isinstance(value["settings"], dict)
         number, parts = value["part"]
-        known = known and type(number) is int and type(parts) is int and 0 <= number < parts <= 99_999
-        known = known and part_file(path.name.split("-")[0].removesuffix(".json"), (number, parts)) == path.name
+        is_valid = is_valid and type(number) is int and type(parts) is int and 0 <= number < parts <= 99_999
+        is_valid = is_valid and part_file(path.name.split("-")[0].removesuffix(".json"), (number, parts)) == path.name
         version = value["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        known = False
-    if not known:
+        is_valid = False
+    if not is_valid:
         raise ValueError(f"expected a file that `keras-bert prepare` wrote; {path} is damaged or something else.")
     if version not in (1, VERSION):
         raise ValueError(f"expected version {VERSION} of the format; {path} has {version!r}: prepare the corpus again.")

@@ -84,13 +84,13 @@ def batches_of_phases(corpus, settings, examples_version=EXAMPLES_VERSION, **cha
         corpus, settings, **changes: see `training_batches`.
         examples_version: 1 if all phases draw the same.
     """
-    seed, before, found = settings.seed, None, []
+    seed, before, batches = settings.seed, None, []
     for i, phase in enumerate(settings.all_phases):
         if before not in (None, phase.seq_len) and examples_version > 1:
             seed = int(keys(settings.seed, i, _PHASE))
         before = phase.seq_len
-        found.append(training_batches(corpus, phase, settings, seed=seed, **changes))
-    return found
+        batches.append(training_batches(corpus, phase, settings, seed=seed, **changes))
+    return batches
 
 
 def _examples_version(output, settings):
@@ -111,8 +111,8 @@ def _examples_version(output, settings):
 
 def held_out_batches(corpus, phase, settings, **changes):
     """The batches to evaluate on, the same at every evaluation so that metrics are comparable."""
-    others = {"seed": settings.seed + 1, "steps_per_epoch": settings.evaluation_steps, "repeat": True}
-    return training_batches(corpus, phase, settings, **others, **changes)
+    own = {"seed": settings.seed + 1, "steps_per_epoch": settings.evaluation_steps, "repeat": True}
+    return training_batches(corpus, phase, settings, **own, **changes)
 
 
 def pretrain(
@@ -246,8 +246,8 @@ def _format(model):
     """Hugging Face's format, unless it has no names for the family or the heads, such as sentence order on a BERT."""
     if model.config.family not in FAMILIES:
         return "keras"
-    known = FAMILIES[model.config.family].HUGGINGFACE.heads
-    return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
+    heads = FAMILIES[model.config.family].HUGGINGFACE.heads
+    return "huggingface" if set(heads_of(model)) <= set(heads) else "keras"
 
 
 def _make_probes(model, read, corpus, settings):

@@ -7,7 +7,7 @@ from typing import Any, Self
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.pretraining.example_settings import MASKING, NEXT_SENTENCE, STEPS, ExampleSettings
-from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, of_other_objectives
+from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, unused_settings
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE, OPTIMIZERS, OptimizerSettings
 from keras_bert_rebuild.recipes.probing.probe_files import LEAST, probe_files
 from keras_bert_rebuild.recipes.settings import check_settings, plain, setting, settings_from_dict, size_fields
@@ -144,8 +144,8 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             pad_token_id: id of the padding.
         """
         longest = max(phase.seq_len for phase in self.all_phases)
-        given = {"max_position_embeddings": max(512, longest), **self.learned.fields(size_fields(self.model))}
-        return BertConfig.from_dict({**given, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
+        config = {"max_position_embeddings": max(512, longest), **self.learned.fields(size_fields(self.model))}
+        return BertConfig.from_dict({**config, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
 
     def resolved(self) -> dict[str, Any]:
         """The settings as plain values with every default filled in, as saved in a run's folder."""
@@ -163,7 +163,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
         values = {**asdict(self), **filled}
         before = [name for name, value in BEFORE.items() if values[name] == value]
         of_probes = () if self.probes else ("probes", "probe_steps", "probe_examples")
-        left_out = {*INSTEAD_OF_PHASES, *before, *of_probes, *OF_A_START, *of_other_objectives(self)}
+        left_out = {*INSTEAD_OF_PHASES, *before, *of_probes, *OF_A_START, *unused_settings(self)}
         return plain({name: value for name, value in values.items() if name not in left_out})
 
     @classmethod
@@ -183,11 +183,11 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             ValueError: a name is unknown, or values contradict each other.
         """
         twice = () if values.get("minutes") is not None or values.get("warmup_steps") is None else ("warmup_fraction",)
-        others = ("corpus", "probed", "examples_version", *twice)
-        known = {name: value for name, value in values.items() if name not in others}
-        if known.get("minutes") is not None and isinstance(known.get("phases"), list):
-            known["phases"] = [_with_steps(phase) for phase in known["phases"]]
-        return cls.from_dict(known)
+        left_out = ("corpus", "probed", "examples_version", *twice)
+        settings = {name: value for name, value in values.items() if name not in left_out}
+        if settings.get("minutes") is not None and isinstance(settings.get("phases"), list):
+            settings["phases"] = [_with_steps(phase) for phase in settings["phases"]]
+        return cls.from_dict(settings)
 
 
 def _with_steps(phase):

@@ -80,12 +80,12 @@ def token_counts(ids: Sequence[npt.NDArray], vocab_size: int) -> npt.NDArray:
         texts_with[np.unique(row)] += 1
     columns = np.flatnonzero(texts_with)
     columns = columns[np.argsort(-texts_with[columns], kind="stable")][:MOST]
-    place = np.full(vocab_size, -1)
-    place[columns] = np.arange(len(columns))
+    column_of = np.full(vocab_size, -1)
+    column_of[columns] = np.arange(len(columns))
     counts = np.zeros((len(ids), len(columns)))
     for counted, row in zip(counts, ids, strict=True):
-        places = place[np.asarray(row)]
-        np.add.at(counted, places[places >= 0], 1.0)
+        columns_of_row = column_of[np.asarray(row)]
+        np.add.at(counted, columns_of_row[columns_of_row >= 0], 1.0)
     return np.log1p(counts)
 
 

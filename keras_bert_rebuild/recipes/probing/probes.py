@@ -117,12 +117,12 @@ class Probes:
             All scores, or none if the measurement was ended.
         """
         self.copy.update()
-        found = {}
+        by_column = {}
         for probe, rows in zip(self.probes, self._rows, strict=False):
             if not goes_on():
                 return {}
-            found[_column(probe)] = score(probe, self.copy.vectors(rows))
-        return found
+            by_column[_column(probe)] = score(probe, self.copy.vectors(rows))
+        return by_column
 
     def baselines(self) -> list[dict[str, Any]]:
         """The baselines of the scores: one dictionary for each probe, on host 0.
@@ -130,7 +130,7 @@ class Probes:
         "majority" is the accuracy of always predicting the most frequent label of the training file. "bag_of_words" is the score of
         the same linear model on token counts, or, for pairs with scores, of the cosine similarity of these counts.
         """
-        found = []
+        rows = []
         for probe, (inputs, _) in zip(self.probes, self._rows, strict=False):
             counts = token_counts(inputs[0], max(self.copy.tokenizer.tokens) + 1)
             facts = {"name": probe.files.name, "kind": probe.files.kind, "column": _column(probe)}
@@ -141,8 +141,8 @@ class Probes:
                 facts["bag_of_words"] = score(probe, counts)
             else:
                 facts["bag_of_words"] = _correlation(probe.dev_targets, overlap(counts, *probe.dev.T))
-            found.append(facts)
-        return found
+            rows.append(facts)
+        return rows
 
 
 def score(probe: ProbeExamples, vectors: npt.NDArray[Any]) -> float:
@@ -161,8 +161,8 @@ def score(probe: ProbeExamples, vectors: npt.NDArray[Any]) -> float:
 
 def _correlation(right, predicted):
     """Spearman's correlation; 0 for constant predictions."""
-    found = spearman(right, predicted)
-    return 0.0 if np.isnan(found) else found
+    correlation = spearman(right, predicted)
+    return 0.0 if np.isnan(correlation) else correlation
 
 
 def features_of(vectors: npt.NDArray[Any], ordered: bool) -> npt.NDArray[Any]:
@@ -191,12 +191,12 @@ def record_baselines(probes: Probes, folder: str | os.PathLike[str], step: int, 
         again: compute the scores even if they are recorded, so that compilation happens now.
     """
     file = Path(folder) / FILE
-    known = file.is_file()
-    check_agreement({f"whether there is {file}": known})
-    if known and not again:
+    recorded = file.is_file()
+    check_agreement({f"whether there is {file}": recorded})
+    if recorded and not again:
         return
     scores = probes.scores()
-    if host_index() == 0 and not known:
+    if host_index() == 0 and not recorded:
         facts = [{**facts, "start": scores[facts["column"]]} for facts in probes.baselines()]
         write_yaml(file, {"step": step, "probes": facts})
 
@@ -208,10 +208,10 @@ def read_baselines(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
         ValueError: the file is not a list of baselines.
     """
     file = Path(folder) / FILE
-    found = read_yaml(file).get("probes", []) if file.is_file() else []
-    if not isinstance(found, list) or not all(_is_described(facts) for facts in found):
+    rows = read_yaml(file).get("probes", []) if file.is_file() else []
+    if not isinstance(rows, list) or not all(_is_described(facts) for facts in rows):
         raise ValueError(f"{file} must have a list of probes with names, columns and numbers.")
-    return found
+    return rows
 
 
 def _is_described(facts):

@@ -106,7 +106,7 @@ def test_other_spans_are_drawn_in_proportion_to_their_number():
     store = TokenCorpus(np.zeros(850, "int32"), starts, starts, SPECIAL)
     examples = Examples(store, LENGTH)
     spans = examples.at(np.arange(40000))
-    other = examples.of_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT))
+    other = examples.from_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT))
     assert (other.documents != spans.documents).all()
     assert (other.keys == spans.keys).all()
     assert (other.passes == spans.passes).all()
@@ -123,13 +123,13 @@ def test_a_document_of_more_than_half_the_tokens_is_drawn_for_all_others():
     starts = np.array([0, 900, 1000])
     examples = Examples(TokenCorpus(np.zeros(1000, "int32"), starts, starts, SPECIAL), LENGTH)
     spans = examples.at(np.arange(500))
-    assert (examples.of_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT)).documents == 1 - spans.documents).all()
+    assert (examples.from_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT)).documents == 1 - spans.documents).all()
 
 
 def pairs_of(store, count=20000, random_next_rate=0.5, targets=None):
     examples = Examples(store, LENGTH)
     spans = examples.at(np.arange(count))
-    others = examples.of_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
+    others = examples.from_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
     targets = np.full(count, LENGTH) if targets is None else targets
     tables = vocabulary_tables([*store.vocabulary, "a"])
     return spans, others, next_sentence_pairs(store, tables, spans, others, targets, random_next_rate)
