@@ -43,7 +43,6 @@ SLIVERS = {
     "interpret/masked_words.py",
     "kernels/jax_kernels.py",
     "kernels/tensorflow_replicas.py",
-    "recipes/probing/linear_probe.py",
     "training/distributed/jax_hosts.py",
 }
 

@@ -18,10 +18,9 @@ from keras_bert_rebuild.kernels import unwritten
 from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.recipes.metrics_table import LARGEST, read_curves
-from keras_bert_rebuild.recipes.probing.linear_probe import overlap, predicted_labels, predicted_numbers, token_counts
+from keras_bert_rebuild.recipes.probing.linear_probe import correlation, overlap, score, token_counts
 from keras_bert_rebuild.recipes.probing.probe_files import ProbeExamples
 from keras_bert_rebuild.tasks.embedding_model import pooled_model
-from keras_bert_rebuild.tasks.metrics.classes import spearman
 from keras_bert_rebuild.tasks.row_predictions import predict_rows
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.training.distributed.distribution import on_one_device
@@ -140,45 +139,9 @@ class Probes:
                 facts |= {"labels": len(probe.labels), "majority": float(np.mean(probe.dev_targets == most))}
                 facts["bag_of_words"] = score(probe, counts)
             else:
-                facts["bag_of_words"] = _correlation(probe.dev_targets, overlap(counts, *probe.dev.T))
+                facts["bag_of_words"] = correlation(probe.dev_targets, overlap(counts, *probe.dev.T))
             rows.append(facts)
         return rows
-
-
-def score(probe: ProbeExamples, vectors: npt.NDArray[Any]) -> float:
-    """The accuracy, or for pairs with scores Spearman's correlation, of a linear model on vectors.
-
-    Args:
-        probe: the examples.
-        vectors: the vectors of their texts, `(texts, width)`.
-    """
-    train, dev = (features_of(vectors[part], bool(probe.labels)) for part in (probe.train, probe.dev))
-    if probe.labels:
-        labels = predicted_labels(train, probe.train_targets, len(probe.labels), dev)
-        return float(np.mean(labels == probe.dev_targets))
-    return _correlation(probe.dev_targets, predicted_numbers(train, probe.train_targets, dev))
-
-
-def _correlation(right, predicted):
-    """Spearman's correlation; 0 for constant predictions."""
-    correlation = spearman(right, predicted)
-    return 0.0 if np.isnan(correlation) else correlation
-
-
-def features_of(vectors: npt.NDArray[Any], ordered: bool) -> npt.NDArray[Any]:
-    """The features of examples: for a text its vector u; for a pair |u − v| and u · v, and if the order matters also u and v.
-
-    Args:
-        vectors: `(examples, texts per example, width)`.
-        ordered: whether the two texts of a pair have different roles, as in entailment.
-
-    Reference: Conneau et al., 2017, section 3.1 (https://arxiv.org/abs/1705.02364); Tai et al., 2015, section 4.2, for similarity.
-    """
-    if vectors.shape[1] == 1:
-        return vectors[:, 0]
-    u, v = vectors[:, 0], vectors[:, 1]
-    both = [np.abs(u - v), u * v]
-    return np.concatenate([u, v, *both] if ordered else both, axis=1)
 
 
 def record_baselines(probes: Probes, folder: str | os.PathLike[str], step: int, again: bool = False) -> None:

@@ -50,18 +50,6 @@ def test_the_split_is_a_function_of_the_seed():
     assert chosen[0] == chosen[1] != chosen[2]
 
 
-def test_the_parts_share_no_batches():
-    corpus = small_corpus(documents=30)
-    seen = []
-    for part in split_documents(corpus, 0.3):
-        batches = pretraining_batches(part, 4, 24, 3, masking="token", mask_rate=0.15, mask_mask_rate=0.0, mask_random_rate=0.0)
-        ids = np.concatenate([batches[i][0][0].ravel() for i in range(len(batches))])
-        seen.append(set(document_of(corpus, ids[ids >= 5])))
-    assert seen[0]
-    assert seen[1]
-    assert not seen[0] & seen[1]
-
-
 @pytest.mark.parametrize(("count", "share"), [(5, 0.5), (20, 0.0), (20, 1.0), (20, 0.99)])
 def test_a_corpus_too_small_to_split_is_an_error(count, share):
     with pytest.raises(ValueError, match=r"hold out"):
@@ -183,11 +171,6 @@ def test_they_are_those_of_the_documents_that_the_split_trains_on(tmp_path, text
     assert set(found) == set(expected)
     if share:
         assert set(everything.counts) - set(found)
-
-
-def test_a_corpus_that_is_too_small_to_hold_out_a_part_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"holding out 0.2 of 5 documents leaves fewer than 3"):
-        count_training_words(write_text(tmp_path / "text.txt", documents=5), WordCounts(), 0.2)
 
 
 def test_the_progress_ends_at_the_bytes_of_both_passes(tmp_path, text):

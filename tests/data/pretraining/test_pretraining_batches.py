@@ -97,13 +97,6 @@ def test_processes_share_a_batch(corpus, kind, count):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("epoch", [0, 3])
-def test_an_epoch_of_single_segments_has_every_token_once(corpus, epoch):
-    data = batches(corpus, batch_size=1, next_sentence=None, short_seq_prob=0)
-    labels = np.concatenate([data.batch(epoch, i)[1].ravel() for i in range(len(data))])
-    assert sorted(labels[labels >= FIRST]) == list(range(FIRST, FIRST + corpus.num_tokens))
-
-
 def test_examples_have_the_form_of_bert(corpus):
     data = batches(corpus)
     for index in range(20):
@@ -126,17 +119,6 @@ def test_examples_have_the_form_of_bert(corpus):
             assert not chosen[row][np.isin(labels[row], (PAD, CLS, SEP))].any()
             assert 1 <= chosen[row].sum() <= 4
             np.testing.assert_array_equal(ids[row][chosen[row] == 0], labels[row][chosen[row] == 0])
-
-
-def test_swapped_parts_are_from_one_document(corpus):
-    data = batches(corpus, next_sentence="sop", short_seq_prob=0)
-    for index in range(10):
-        _, (labels, swapped) = data.batch(0, index)
-        for row, label in zip(labels[..., 0], swapped[:, 0], strict=True):
-            text = row[row >= FIRST]
-            assert len(set(document_of(corpus, text))) == 1
-            assert (np.sort(text) == np.arange(text.min(), text.min() + len(text))).all()
-            assert label == (text[0] != text.min())
 
 
 @given(

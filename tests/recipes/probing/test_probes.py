@@ -24,10 +24,11 @@ from keras_bert_rebuild.recipes.probing.linear_probe import (
     predicted_labels,
     predicted_numbers,
     ridge_regression,
+    score,
     token_counts,
 )
 from keras_bert_rebuild.recipes.probing.probe_files import probe_files, read_probe
-from keras_bert_rebuild.recipes.probing.probes import EncoderCopy, probe_report, score
+from keras_bert_rebuild.recipes.probing.probes import EncoderCopy, probe_report
 from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
