@@ -202,8 +202,7 @@ def reranked(index, queries, rows, reranker, top_k):
     Returns:
         For every query the indices of its documents and their scores, best first.
     """
-    numbers = [(query, row) for query, of_query in zip(queries, rows, strict=True) for row in of_query.tolist()]
-    pairs = [(query, index.documents[row].full_text) for query, row in numbers]
+    pairs = [(query, index.documents[row].full_text) for query, part in zip(queries, rows, strict=True) for row in part.tolist()]
     distinct = dict(zip(dict.fromkeys(pairs), itertools.count(), strict=False))
     scores = np.asarray(reranker.scores_of([*distinct]) if pairs else [], "float32")
     scores = scores[np.array([distinct[pair] for pair in pairs], "int64")]

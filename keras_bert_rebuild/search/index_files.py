@@ -99,13 +99,13 @@ def read_manifest(folder, name=MANIFEST):
     try:
         manifest = parse_json(read_text(path, "store_index_bytes", "JSON"), path, "labelled_json_values")
         version, valid = manifest["version"], manifest["format"] == FORMAT
-        if valid and version in (1, VERSION):
+        if valid and version == VERSION:
             valid = _is_valid(manifest, name)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         valid = False
     if not valid:
         raise ValueError(f"expected a file that `keras-bert index` wrote; {printable(path)} is damaged or another kind of file.")
-    if version not in (1, VERSION):
+    if version != VERSION:
         raise ValueError(f"expected version {VERSION} of the format; {printable(path)} has {version!r}: build the index again.")
     return manifest
 
@@ -122,7 +122,7 @@ def _is_valid(manifest, name):
         valid = valid and set(counts[:-1]) <= {settings["block"]} and manifest["documents"]["documents"] == sum(counts) > 0
         valid = valid and (manifest["model"] is None or isinstance(manifest["model"], str))
         content = {key: value for key, value in manifest.items() if key != "sha256"}
-        valid = valid and (manifest["version"] == 1 or manifest["sha256"] == _digest(content))
+        valid = valid and manifest["sha256"] == _digest(content)
     return valid
 
 

@@ -15,7 +15,6 @@ index, written when the shard is complete.
 import hashlib
 import json
 import re
-import warnings
 
 import numpy as np
 
@@ -116,7 +115,7 @@ def read_description(path):
         is_valid = False
     if not is_valid:
         raise ValueError(f"expected a file that `keras-bert prepare` wrote; {path} is damaged or something else.")
-    if version not in (1, VERSION):
+    if version != VERSION:
         raise ValueError(f"expected version {VERSION} of the format; {path} has {version!r}: prepare the corpus again.")
     return value
 
@@ -162,7 +161,7 @@ def read_indexes(folder):
             raise ValueError(f"expected all {parts} parts of the tokens; {folder} has no {part_file('index', (number, parts))}.")
     records = []
     for path, index in zip(paths, indexes, strict=True):
-        if len(paths) != parts or any(index.get(name) != indexes[0].get(name) for name in ("version", "settings", "blocks")):
+        if len(paths) != parts or any(index.get(name) != indexes[0].get(name) for name in ("settings", "blocks")):
             raise ValueError(f"expected the parts of one run; {path} is from a different run than {paths[0].name}.")
         if not isinstance(index.get("shards"), list):
             raise ValueError(f"expected a list of shards; {path} has none.")
@@ -171,12 +170,6 @@ def read_indexes(folder):
     blocks, numbers = indexes[0].get("blocks"), [record["number"] for record in records]
     if len(numbers) != blocks or numbers != list(range(len(numbers))):
         raise ValueError(f"expected every shard once; the index of {folder} has {len(numbers)} of {blocks}.")
-    if indexes[0]["version"] == 1 and indexes[0].get("cut_documents"):
-        warnings.warn(
-            f"{folder} has {indexes[0]['cut_documents']} long documents split into parts that count as separate documents, so that "
-            "one part may be held out and another trained on: prepare the corpus again to have them whole.",
-            stacklevel=3,
-        )
     return _checked_settings(indexes[0]["settings"], paths[0]), records
 
 

@@ -20,8 +20,6 @@ from keras_bert_rebuild.data.random_numbers import keys
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
@@ -38,9 +36,6 @@ from keras_bert_rebuild.recipes.run_folder import FREE, RunFolder
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement, trained_together
-
-# Version of the examples of runs with phases of several lengths; in version 1, that of 0.2, all phases drew the same.
-EXAMPLES_VERSION = 2
 
 # Position of the key from which a phase draws its seed; mixtures draw theirs at 1.
 _PHASE = 2
@@ -77,36 +72,19 @@ def training_batches(corpus, phase, settings, **changes):
     return pretraining_batches(corpus, rows, phase.seq_len, phase.max_predictions, **settings_of_rows)
 
 
-def batches_of_phases(corpus, settings, examples_version=EXAMPLES_VERSION, **changes):
+def batches_of_phases(corpus, settings, **changes):
     """The batches of all phases, see `training_batches`; a phase whose length differs from the previous one's draws its own.
 
     Args:
         corpus, settings, **changes: see `training_batches`.
-        examples_version: 1 if all phases draw the same.
     """
     seed, before, batches = settings.seed, None, []
     for i, phase in enumerate(settings.all_phases):
-        if before not in (None, phase.seq_len) and examples_version > 1:
+        if before not in (None, phase.seq_len):
             seed = int(keys(settings.seed, i, _PHASE))
         before = phase.seq_len
         batches.append(training_batches(corpus, phase, settings, seed=seed, **changes))
     return batches
-
-
-def _examples_version(output, settings):
-    """The version of the examples of a run: that of its folder, or of the run that it continues, and for a new run the last.
-
-    Raises:
-        ValueError: the folder has a version that is not known.
-    """
-    for folder in (output, settings.decay_from):
-        file = Path(folder or "") / "settings.yaml"
-        if folder is not None and file.is_file():
-            version = read_yaml(file).get("examples_version", 1)
-            if type(version) is not int or not 1 <= version <= EXAMPLES_VERSION:
-                raise ValueError(f"{printable(file)} must have examples_version 1 or {EXAMPLES_VERSION}; got {version!r:.80}.")
-            return version
-    return EXAMPLES_VERSION
 
 
 def held_out_batches(corpus, phase, settings, **changes):
@@ -187,10 +165,7 @@ def _pretrain(store, output, settings, where, report, started):
     if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
         corpus.verify()
     read = [read_probe(files, settings.probe_examples, settings.seed) for files in probe_files(settings.probes)]
-    version = _examples_version(output, settings)
-    several = version > 1 and len({phase.seq_len for phase in settings.all_phases}) > 1
-    versions = {"examples_version": version} if several else {}  # otherwise as in files from before there were versions
-    described = {**settings.resolved(), **described_probes(read), **versions, "corpus": _described(corpus)}
+    described = {**settings.resolved(), **described_probes(read), "corpus": _described(corpus)}
     check_agreement(described)
     output = Path(output)
     train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
@@ -201,7 +176,7 @@ def _pretrain(store, output, settings, where, report, started):
         rows["segments"] = model.config.type_vocab_size > 0
         probes = _make_probes(model, read, corpus, settings)
         phases = settings.all_phases
-        batches = batches_of_phases(train, settings, version, **rows)
+        batches = batches_of_phases(train, settings, **rows)
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
         if where.writes:  # not earlier: a run that fails to start must leave no settings that the next attempt would have to match
             start = {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts}

@@ -183,7 +183,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             ValueError: a name is unknown, or values contradict each other.
         """
         twice = () if values.get("minutes") is not None or values.get("warmup_steps") is None else ("warmup_fraction",)
-        left_out = ("corpus", "probed", "examples_version", *twice)
+        left_out = ("corpus", "probed", *twice)
         settings = {name: value for name, value in values.items() if name not in left_out}
         if settings.get("minutes") is not None and isinstance(settings.get("phases"), list):
             settings["phases"] = [_with_steps(phase) for phase in settings["phases"]]

@@ -56,37 +56,6 @@ def test_starts_are_those_of_passages_and_documents_that_have_tokens(folder):
     assert store.passage_starts.dtype == store.document_starts.dtype == "int64"
 
 
-def as_version_1(folder, cut_documents):
-    """Every shard starts a document, as in version 1."""
-    for path in folder.glob("*.documents.npy"):
-        np.save(path, np.union1d([0], np.load(path)))
-
-    def change(index):
-        index.update(version=1, cut_documents=cut_documents)
-        for record in index["shards"]:
-            path = folder / f"shard-{record['number']:06d}.documents.npy"
-            record["documents"] = len(np.load(path)) - 1
-            record["files"][path.name]["bytes"] = path.stat().st_size
-
-    change_json(folder / "index.json", change)
-
-
-def test_a_store_of_version_1_is_read_as_it_is(folder):
-    starts = TokenStore(folder).document_starts
-    as_version_1(folder, 0)
-    np.testing.assert_array_equal(TokenStore(folder).document_starts, starts)
-
-
-def test_a_store_of_version_1_whose_documents_were_cut_says_so(tmp_path, vocabulary):
-    (tmp_path / "a.txt").write_text("\n".join(["one two three"] * 20))
-    prepare(tmp_path / "a.txt", vocabulary, tmp_path / "store", workers=1, block_bytes=60)
-    assert TokenStore(tmp_path / "store").document_starts.tolist() == [0, 60]
-    as_version_1(tmp_path / "store", 1)
-    with pytest.warns(UserWarning, match="has 1 long documents split into parts .* prepare the corpus again"):
-        store = TokenStore(tmp_path / "store")
-    assert store.document_starts.tolist() == [0, 12, 24, 36, 48, 60]
-
-
 def test_an_invalid_position_is_an_error(folder):
     store = TokenStore(folder)
     for positions in ([-1], [store.num_tokens], [[0, 1], [2, 1000]]):
@@ -182,15 +151,6 @@ def test_parts_of_two_runs_do_not_make_a_store(tmp_path, vocabulary):
     (tmp_path / "out1" / "index-00001-of-00002.json").rename(tmp_path / "out0" / "index-00001-of-00002.json")
     with pytest.raises(ValueError, match="the parts of one run"):
         TokenStore(tmp_path / "out0")
-
-
-def test_parts_of_two_versions_do_not_make_a_store(tmp_path, vocabulary):
-    (tmp_path / "a.txt").write_text("one two\n\nthree")
-    for i in range(2):
-        prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=1, part=(i, 2))
-    change_json(tmp_path / "out" / "index-00001-of-00002.json", lambda index: index.update(version=1))
-    with pytest.raises(ValueError, match="the parts of one run"):
-        TokenStore(tmp_path / "out")
 
 
 def test_the_digest_of_a_store_depends_on_its_bytes_alone(tmp_path, vocabulary):

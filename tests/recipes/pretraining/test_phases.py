@@ -114,30 +114,15 @@ def seeds(monkeypatch):
     return seeds
 
 
-def test_a_run_of_an_earlier_version_keeps_its_examples_to_its_end(corpus, tmp_path, seeds):
-    for name, settings in (("new", SETTINGS), ("one_length", {**SETTINGS, "phases": PHASES[:1]})):
-        of_phases = seeds(corpus, tmp_path / name, settings)
-        assert len(set(of_phases)) == len(of_phases)
-    new, one_length = (yaml.safe_load((tmp_path / name / "settings.yaml").read_text()) for name in ("new", "one_length"))
-    assert new.pop("examples_version") == 2
-    assert "examples_version" not in one_length
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "settings.yaml").write_text(yaml.safe_dump(new))
-    assert len(set(seeds(corpus, tmp_path / "old", SETTINGS))) == 1
-    assert yaml.safe_load((tmp_path / "old" / "settings.yaml").read_text()) == new
-    (tmp_path / "old" / "settings.yaml").write_text(yaml.safe_dump({**new, "examples_version": 3}))
-    with pytest.raises(ValueError, match=r"settings\.yaml must have examples_version 1 or 2; got 3"):
-        pretrain(corpus, tmp_path / "old", SETTINGS)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_run_continued_with_its_decay_has_the_examples_of_that_run(corpus, tmp_path, seeds, version):
-    known = PretrainSettings(**{**SETTINGS, "schedule": "trapezoidal"}).resolved()
+def test_phases_of_other_lengths_draw_from_other_seeds_also_after_the_decay_of_another_run(corpus, tmp_path, seeds):
+    of_phases = seeds(corpus, tmp_path / "new", SETTINGS)
+    assert len(set(of_phases)) == len(of_phases) == 2
     (tmp_path / "long" / "checkpoints" / "step-00000004").mkdir(parents=True)
-    (tmp_path / "long" / "settings.yaml").write_text(yaml.safe_dump({**known, **({} if version == 1 else {"examples_version": 2})}))
+    settings = PretrainSettings(**{**SETTINGS, "schedule": "trapezoidal"}).resolved()
+    (tmp_path / "long" / "settings.yaml").write_text(yaml.safe_dump(settings))
     for _ in range(2):  # the second time from its own folder
-        of_phases = seeds(corpus, tmp_path / "run", decay_from=str(tmp_path / "long"), decay_step=2, steps=4, tensorboard=False)
-        assert len(set(of_phases)) == version
+        decayed = seeds(corpus, tmp_path / "run", decay_from=str(tmp_path / "long"), decay_step=2, steps=4, tensorboard=False)
+        assert len(set(decayed)) == 2
 
 
 # Growing batches: phases of one length, each of which continues after the examples of the previous phase.
