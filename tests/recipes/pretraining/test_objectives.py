@@ -268,7 +268,7 @@ def test_from_text_to_its_folders_on_the_command_line(tmp_path, capsys, monkeypa
     said_by_verb("prepare", capsys, "tales.txt", "--tokenizer", "vocab.txt", "--output", "tokens", "--processes", 1)
     sizes = "num_hidden_layers: 1\n  hidden_size: 16\n  num_attention_heads: 2\n  intermediate_size: 16"
     (tmp_path / "s.yaml").write_text(f"model:\n  {sizes}\njit_compile: {str(ELECTRA['jit_compile']).lower()}\n")
-    options = f"--steps 3 --batch-size 8 --seq-len 16 --held-out 0 --no-tensorboard --workers 0 {options}".split()
+    options = f"--steps 3 --batch-size 8 --max-seq-length 16 --held-out 0 --no-tensorboard --workers 0 {options}".split()
     command = ["pretrain", capsys, "tokens", "--output", "run", "--settings", "s.yaml", "--objective", objective, *options]
     written = [line.split()[-1] for line in said_by_verb(*command).out.splitlines()]
     assert written == [*dict.fromkeys(["run/model", f"run/{last}"]), "run/metrics.csv"]
