@@ -107,13 +107,13 @@ def read_probe(files: ProbeFiles, limit: int, seed: int = 0) -> ProbeExamples:
                 raise ValueError(f"a similarity probe must have pairs with different scores; {getattr(files, name)} has none.")
     if len(parts["train"]) < LEAST:
         raise ValueError(f"a probe must have at least {LEAST} training examples; {files.train} has {len(parts['train'])}.")
-    indexes: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     rows = {name: _drawn(examples, limit, seed) for name, examples in parts.items()}
     widths = {len(_texts_of(example)) for examples in rows.values() for example in examples}
     if len(widths) > 1:
         raise ValueError(f"the examples of a probe must all be texts or all be pairs; {files.train} and {files.dev} have both.")
     indices = {
-        name: np.array([[indexes.setdefault(text, len(indexes)) for text in _texts_of(example)] for example in examples])
+        name: np.array([[index_of.setdefault(text, len(index_of)) for text in _texts_of(example)] for example in examples])
         for name, examples in rows.items()
     }
     numbers = {label: number for number, label in enumerate(labels)}
@@ -122,7 +122,7 @@ def read_probe(files: ProbeFiles, limit: int, seed: int = 0) -> ProbeExamples:
         for name, examples in rows.items()
     }
     sha256 = {name: sha256_of(getattr(files, name)) for name in parts}
-    return ProbeExamples(files, list(indexes), indices["train"], indices["dev"], targets["train"], targets["dev"], labels, sha256)
+    return ProbeExamples(files, list(index_of), indices["train"], indices["dev"], targets["train"], targets["dev"], labels, sha256)
 
 
 def described_probes(probes: Sequence[ProbeExamples]) -> dict[str, Any]:
