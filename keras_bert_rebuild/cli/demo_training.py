@@ -66,7 +66,7 @@ def encode(console, train, test, vocabulary):
     passages = [f"{len(corpus.passage_starts) - 1:,}" for corpus in (train_corpus, test_corpus)]
     console.print(
         f"{len(train):,} documents of {passages[0]} passages to train on; {len(test):,} of {passages[1]} held out, "
-        "without passages that occur in training too."
+        f"without passages that occur in training too{', in the same context' if test_corpus.repeated else ''}."
     )
     return train_corpus, test_corpus
 

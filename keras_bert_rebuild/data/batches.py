@@ -66,15 +66,15 @@ def chosen_lengths(sizes, longest, most=MOST, price=0):
     """
     if len(sizes) < ENOUGH and not price:
         return few_lengths(longest)
-    sizes, known = np.sort(sizes), candidates(longest)
-    *others, last = known[: bisect.bisect_left(known, sizes[-1]) + 1]
-    rows = {length: int(np.searchsorted(sizes, length, "right")) for length in (0, *others, last)}  # rows of at most this length
+    sizes, allowed = np.sort(sizes), candidates(longest)
+    *smaller, last = allowed[: bisect.bisect_left(allowed, sizes[-1]) + 1]
+    rows = {length: int(np.searchsorted(sizes, length, "right")) for length in (0, *smaller, last)}  # rows of at most this length
 
     def tokens(lengths):
         computed = sum((rows[length] - rows[shorter]) * length for shorter, length in itertools.pairwise((0, *lengths)))
         return computed + price * len(lengths)
 
-    subsets = itertools.chain.from_iterable(itertools.combinations(others, count) for count in range(most))
+    subsets = itertools.chain.from_iterable(itertools.combinations(smaller, count) for count in range(most))
     lengths = list(min(((*subset, last) for subset in subsets), key=tokens))
     while lengths[-1] < longest:
         lengths.append(min(2 * lengths[-1], longest))
@@ -254,14 +254,14 @@ def model_inputs(names, ids, segments, pad_id, masked=None):
     Raises:
         ValueError: the model has another input.
     """
-    known = {
+    columns = {
         "Input-Token": lambda: (ids, pad_id),
         "Input-Segment": lambda: (segments, 0),
         "Input-Mask": lambda: ([np.ones(len(row), "int32") for row in ids], 0),
         **({} if masked is None else {"Input-Masked": lambda: (masked, 0)}),
     }
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in columns]
     if unknown:
-        raise ValueError(f"the model must have no inputs other than {', '.join(known)}; it also has {', '.join(unknown)}.")
-    inputs, padding = zip(*(known[name]() for name in names), strict=True)
+        raise ValueError(f"the model must have no inputs other than {', '.join(columns)}; it also has {', '.join(unknown)}.")
+    inputs, padding = zip(*(columns[name]() for name in names), strict=True)
     return list(inputs), list(padding)

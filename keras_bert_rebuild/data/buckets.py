@@ -94,14 +94,14 @@ class Buckets:
             are_all: whether no other rows come; else full batches of all lengths of which enough rows for one are known.
         """
         counts = np.bincount(np.searchsorted(self.lengths, sizes), minlength=len(self.lengths))
-        found = []
+        shapes = []
         for length, count in zip(self.lengths, counts.tolist(), strict=False):
             full = self.rows(length)
             if count >= full or (not are_all and SPARE * count >= full):
-                found.append((full, length))
+                shapes.append((full, length))
             if are_all and count % full:
-                found.append((count % full, length))
-        return found
+                shapes.append((count % full, length))
+        return shapes
 
     def stream(self, rows):
         """Yield the result of every row, in order.
@@ -204,13 +204,13 @@ class Buckets:
         """Pairs of a length and the indices of the rows of a block that are padded to it."""
         if len(sizes) == 1 and sizes[0] <= self.lengths[-1]:
             return [(self.lengths[bisect.bisect_left(self.lengths, sizes[0])], [0])]
-        places = np.searchsorted(self.lengths, sizes)
-        if places.max() == len(self.lengths):
-            number = int(places.argmax())
+        indexes = np.searchsorted(self.lengths, sizes)
+        if indexes.max() == len(self.lengths):
+            number = int(indexes.argmax())
             raise ValueError(f"a text may have at most {self.lengths[-1]} tokens; text {read + number} has {sizes[number]}.")
-        order = np.argsort(places, kind="stable")
-        found, first = np.unique(places[order], return_index=True)
-        return [(self.lengths[place], part) for place, part in zip(found, np.split(order, first[1:]), strict=True)]
+        order = np.argsort(indexes, kind="stable")
+        distinct, first = np.unique(indexes[order], return_index=True)
+        return [(self.lengths[index], part) for index, part in zip(distinct, np.split(order, first[1:]), strict=True)]
 
 
 class EncodedBlock:
@@ -226,7 +226,7 @@ class EncodedBlock:
         self.ids, self.segments, self.sizes = ids, segments, sizes
 
     @classmethod
-    def of_row(cls, ids, segments):
+    def from_row(cls, ids, segments):
         """A block of one row."""
         return cls(np.asarray(ids)[None], np.asarray(segments)[None], np.array([len(ids)]))
 

@@ -86,14 +86,14 @@ def max_sim(
         raise ValueError(
             f"the vectors of the query must be (tokens, {vectors.shape[1]}), like those of the documents; got {query.shape}."
         )
-    chosen = np.arange(len(starts) - 1) if documents is None else np.asarray(documents, "int64")
-    sizes = starts[chosen + 1] - starts[chosen]
-    scores = np.full(len(chosen), -np.inf, "float32")
+    numbers = np.arange(len(starts) - 1) if documents is None else np.asarray(documents, "int64")
+    sizes = starts[numbers + 1] - starts[numbers]
+    scores = np.full(len(numbers), -np.inf, "float32")
     # In row order, for memory-mapped arrays; documents without tokens are left out.
-    order = np.argsort(starts[chosen], kind="stable")
+    order = np.argsort(starts[numbers], kind="stable")
     order = order[sizes[order] > 0]
     for block in _blocks(order, sizes):
-        rows = _rows(starts[chosen[block]], sizes[block])
+        rows = _rows(starts[numbers[block]], sizes[block])
         similarities = query @ vectors[rows].astype(dtype, copy=False).T
         if scales is not None:
             similarities *= scales[rows]

@@ -88,6 +88,6 @@ def packed_places(sizes: npt.NDArray[np.int64], length: int, most: int | None = 
     by_size = np.argsort(sizes, kind="stable")
     begins = np.cumsum(np.bincount(sizes)) - np.bincount(sizes)
     texts = by_size[begins[lengths[rows, slots]] + (firsts + instance[:, None])[rows, slots]]
-    places = np.empty((3, len(sizes)), "int64")
-    places[:, texts] = rows, columns, slots
-    return (*places, len(lengths))
+    positions = np.empty((3, len(sizes)), "int64")
+    positions[:, texts] = rows, columns, slots
+    return (*positions, len(lengths))

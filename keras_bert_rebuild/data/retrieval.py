@@ -87,7 +87,7 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
         raise ValueError(
             f"expected queries with ids, a .jsonl file of _id and text or a .tsv file; {printable(path)} has only texts."
         )
-    found: dict[str, str] = {}
+    queries: dict[str, str] = {}
     header = None
     for number, line in _lines(path):
         where = location(printable(path), number)
@@ -97,12 +97,12 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
             continue
         else:
             query = _of_columns(line.split("\t"), where, header or _UNNAMED[:2])
-        if query.id in found:
+        if query.id in queries:
             raise ValueError(f"expected unique query ids; {where} has {printable(query.id)!r} again.")
-        found[query.id] = query.text
-    if not found:
+        queries[query.id] = query.text
+    if not queries:
         raise ValueError(f"expected at least one query; {printable(path)} has none.")
-    return found
+    return queries
 
 
 def checked_id(value: object, where: str) -> str:
@@ -122,9 +122,9 @@ def _checked(path, what):
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"expected a file of {what}; {printable(path)} {'is a folder' if path.is_dir() else 'does not exist'}.")
-    known = (*_JSON, ".tsv", *_PLAIN)
-    if suffix_of(path) not in known:
-        raise ValueError(f"expected a file whose name ends in {', '.join(known)}, before .gz or .xz; got {printable(path)}.")
+    suffixes = (*_JSON, ".tsv", *_PLAIN)
+    if suffix_of(path) not in suffixes:
+        raise ValueError(f"expected a file whose name ends in {', '.join(suffixes)}, before .gz or .xz; got {printable(path)}.")
     return path
 
 
@@ -164,7 +164,7 @@ def _of_json(line, where):
 def _header(cells, where):
     """The parts that the first line of a table names, in its order; None if it does not begin with the name of an id."""
     names = [cell.strip().lower() for cell in cells]
-    parts = tuple(next((part for part, known in _COLUMNS.items() if name in known), name) for name in names)
+    parts = tuple(next((part for part, spellings in _COLUMNS.items() if name in spellings), name) for name in names)
     if parts[0] != "id" or len(parts) == 1:
         return None
     if not {"id", "text"} <= {*parts} <= {*_COLUMNS} or len({*parts}) < len(parts):
@@ -176,8 +176,8 @@ def _of_columns(cells, where, parts):
     if len(cells) not in ({2, len(parts)} if parts == _UNNAMED else {len(parts)}):
         columns = "id, text and optionally title" if parts == _UNNAMED else " and ".join([", ".join(parts[:-1]), parts[-1]])
         raise ValueError(f"expected {columns}, separated by tabs; {where} has {len(cells)} column{'s' * (len(cells) != 1)}.")
-    given = dict(zip(parts, cells, strict=False))
-    return Document(checked_id(given["id"], where), given.get("title", "").strip(), given["text"])
+    fields = dict(zip(parts, cells, strict=False))
+    return Document(checked_id(fields["id"], where), fields.get("title", "").strip(), fields["text"])
 
 
 # The header of BEIR's judgements.
@@ -203,7 +203,7 @@ def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
         ValueError: a line has other columns, a grade is not an integer of at most 63 bits, or a document is judged twice; the error
             names the line.
     """
-    found: dict[str, dict[str, int]] = {}
+    judgements: dict[str, dict[str, int]] = {}
     lines = read_lines(path)
     beir = tuple(lines[0].split("\t")) == BEIR
     for number, line in enumerate(lines[beir:], 1 + beir):
@@ -221,8 +221,8 @@ def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
             value = None
         if not is_of_type(value, int):
             raise ValueError(f"expected a whole number as grade; {where} has {grade!r:.40}.")
-        _add(found, query, document, value, where)
-    return found
+        _add(judgements, query, document, value, where)
+    return judgements
 
 
 def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
@@ -237,7 +237,7 @@ def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     Raises:
         ValueError: a line has other columns, a score is not a number, or a document occurs twice; the error names the line.
     """
-    found: dict[str, dict[str, float]] = {}
+    run: dict[str, dict[str, float]] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
@@ -251,8 +251,8 @@ def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
             value = math.nan
         if math.isnan(value):
             raise ValueError(f"expected a number as score; {where} has {score!r:.40}.")
-        _add(found, query, document, value, where)
-    return found
+        _add(run, query, document, value, where)
+    return run
 
 
 def write_run(path: str | os.PathLike[str], run: Mapping[str, Mapping[str, float]], name: str = "keras-bert") -> None:
@@ -278,8 +278,8 @@ def write_run(path: str | os.PathLike[str], run: Mapping[str, Mapping[str, float
     write_text(path, "".join(lines))
 
 
-def _add(found, query, document, value, where):
-    of_query = found.setdefault(query, {})
+def _add(table, query, document, value, where):
+    of_query = table.setdefault(query, {})
     if document in of_query:
         raise ValueError(f"expected a document at most once per query; {where} has {document!r} again for {query!r}.")
     of_query[document] = value

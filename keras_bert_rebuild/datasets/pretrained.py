@@ -114,9 +114,9 @@ def _unpacked(info, folder):
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         for archive in (path for path in folder.iterdir() if path.is_file()):
             with archive.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-            if sha256 not in (None, found):
-                raise ValueError(f"{url} is not the expected file: its sha256 is {found}, not {sha256}.") from None
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if sha256 not in (None, digest):
+                raise ValueError(f"{url} is not the expected file: its sha256 is {digest}, not {sha256}.") from None
     except (ConnectionError, TimeoutError, http.client.HTTPException) as error:
         raise _not_fetched(url, error) from None
     except Exception as error:  # of this very class, for an address that cannot be opened
@@ -138,5 +138,5 @@ def _folder_in(unpacked, name, info):
         return source
     if not info.extract_name and any(path.is_file() for path in unpacked.iterdir()):
         return unpacked
-    found = ", ".join(sorted(path.name for path in unpacked.iterdir())) or "nothing"
-    raise ValueError(f"expected a folder {name} in the archive {info.url}; it has {found}.")
+    names = ", ".join(sorted(path.name for path in unpacked.iterdir())) or "nothing"
+    raise ValueError(f"expected a folder {name} in the archive {info.url}; it has {names}.")

@@ -37,7 +37,7 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.judgements if name not in self.queries]
-        unknown += [name for found in self.judgements.values() for name in found if name not in self.corpus]
+        unknown += [name for grades in self.judgements.values() for name in grades if name not in self.corpus]
         if unknown or not self.judgements:
             raise ValueError(f"judgements must be of the given queries and documents; got {', '.join(unknown[:5]) or 'none'}.")
 
@@ -50,8 +50,8 @@ class Evaluation:
     def candidates(self, query: str) -> list[str]:
         """The documents that a reranker scores for a query: those judged for it, filled up with the first others of the corpus."""
         judged = list(self.judgements[query])
-        others = (name for name in self.corpus if name not in self.judgements[query])
-        return judged + [name for name, _ in zip(others, range(CANDIDATES - len(judged)), strict=False)]
+        unjudged = (name for name in self.corpus if name not in self.judgements[query])
+        return judged + [name for name, _ in zip(unjudged, range(CANDIDATES - len(judged)), strict=False)]
 
 
 # Maximum number of texts compared with each other.
@@ -100,10 +100,10 @@ def _search(runner, evaluation):
     names, run = list(evaluation.corpus), {}
     if runner.settings["kind"] == "reranking":
         for query in evaluation.judgements:
-            found = evaluation.candidates(query)
-            texts = [evaluation.corpus[name] for name in found]
+            candidates = evaluation.candidates(query)
+            texts = [evaluation.corpus[name] for name in candidates]
             scores = _answers(runner, [evaluation.queries[query]] * len(texts), texts)[:, 0]
-            run[query] = dict(zip(found, scores.tolist(), strict=True))
+            run[query] = dict(zip(candidates, scores.tolist(), strict=True))
         return run
     prompts, own = runner.settings.get("prompts") or {}, runner.settings.get("prompt", "")
     queries = [prompts.get("query", own) + evaluation.queries[query] for query in evaluation.judgements]
@@ -114,11 +114,11 @@ def _search(runner, evaluation):
     return run
 
 
-def _products(runner, one, others):
+def _products(runner, one, vectors):
     """The similarities of a text to other texts."""
     if one.ndim == 1:
-        return np.stack(others) @ one
-    return max_sim(one, np.concatenate(others), np.cumsum([0, *map(len, others)]))
+        return np.stack(vectors) @ one
+    return max_sim(one, np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
 
 
 def _vectors(runner, texts, of):

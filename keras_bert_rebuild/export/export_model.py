@@ -142,11 +142,11 @@ def export(
 def _own_names(path):
     """The names in a folder that the export there wrote."""
     try:
-        found = json_object(path / SETTINGS)
+        settings = json_object(path / SETTINGS)
     except (OSError, ValueError):
         return set()
-    of_format = [*WRITTEN.get(str(found.get("format")), ()), SETTINGS, *TOKENIZER_NAMES]  # of version 0.2
-    names = found.get("files", of_format if found else ())
+    of_format = [*WRITTEN.get(str(settings.get("format")), ()), SETTINGS, *TOKENIZER_NAMES]  # of version 0.2
+    names = settings.get("files", of_format if settings else ())
     return declared_names(names if isinstance(names, list) else (), EXPORT)
 
 

@@ -1,6 +1,6 @@
 """ONNX nodes for attention: plain with rotary positions and windows, disentangled, and relative."""
 
-from keras_bert_rebuild.export.onnx_graph import OF_PADDING, Value, dense, of_padding, token_offsets
+from keras_bert_rebuild.export.onnx_graph import OF_PADDING, Value, dense, padding_bias, token_offsets
 from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
 from keras_bert_rebuild.layers.position_embedding import speeds
 
@@ -124,12 +124,12 @@ def relative_attention(graph, layer, inputs):
         split = graph.node("Reshape", dense(graph, projection, x), graph.scalars(0, 0, count, width))
         return graph.node("Transpose", split, perm=(0, 2, 1, 3))
 
-    def of_heads(variable, rows):
+    def by_head(variable, rows):
         split = graph.node("Reshape", graph.weight(variable), graph.scalars(rows, count, width))
         return graph.node("Transpose", split, perm=(1, 0, 2))  # (H, rows, K)
 
     def product(bias, keys, order):
-        biased = graph.node("Add", query, of_heads(bias, 1))
+        biased = graph.node("Add", query, by_head(bias, 1))
         return graph.node("MatMul", biased, graph.node("Transpose", keys, perm=order))
 
     query, key = heads(layer.query_dense), heads(layer.key_dense)
@@ -138,7 +138,7 @@ def relative_attention(graph, layer, inputs):
     rows = graph.node("Reshape", dense(graph, layer.position_key_dense, table), graph.scalars(-1, count, width))
     distances = graph.node("Transpose", rows, perm=(1, 0, 2))
     scores = graph.node("Add", scores, _shifted(graph, product(layer.position_bias, distances, (0, 2, 1)), length, count))
-    segments = product(layer.segment_bias, of_heads(layer.segment_embeddings, 2), (0, 2, 1))  # (B, H, L, 2)
+    segments = product(layer.segment_bias, by_head(layer.segment_embeddings, 2), (0, 2, 1))  # (B, H, L, 2)
     same, other = (graph.node("Slice", segments, graph.scalars(i), graph.scalars(i + 1), graph.scalars(3)) for i in range(2))
     added = graph.node("Where", graph.node("Unsqueeze", differ, graph.scalars(1)), other, same)
     scores = graph.node("Div", graph.node("Add", scores, added), graph.constant(layer.divisor(width)))
@@ -169,7 +169,7 @@ def _attended(graph, layer, heads, scores, mask):
         mask: the padding mask, or None.
     """
     if mask is not None:
-        scores = graph.node("Add", scores, of_padding(graph, mask))
+        scores = graph.node("Add", scores, padding_bias(graph, mask))
     mixed = graph.node("MatMul", graph.node("Softmax", scores, axis=-1), heads(layer.value_dense))
     joined = graph.node("Reshape", graph.node("Transpose", mixed, perm=(0, 2, 1, 3)), graph.scalars(0, 0, layer.query_dense.units))
     return [Value(dense(graph, layer.output_dense, joined), mask)]

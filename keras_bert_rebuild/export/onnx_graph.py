@@ -144,7 +144,7 @@ def _merged(graph, layer):
     return name
 
 
-def of_padding(graph, mask):
+def padding_bias(graph, mask):
     """The padding mask as a term added to the scores, `(batch, 1, 1, keys)`."""
     bias = graph.node("Where", mask, graph.constant(0.0), graph.constant(OF_PADDING))
     return graph.node("Unsqueeze", bias, graph.scalars(1, 2))

@@ -31,12 +31,12 @@ def onnx_model(model):
     def write(layer, *args, **kwargs):
         outputs = layer(*args, **kwargs)
         kept.append(outputs)  # keep tensors alive, since ids of freed tensors are reused
-        given = [values.get(id(tensor)) for tensor in keras.tree.flatten(args)]
-        others = [name for name, value in kwargs.items() if isinstance(value, keras.KerasTensor)]
-        if others or None in given:
-            got = ", ".join(others) or "a constant"
+        inputs = [values.get(id(tensor)) for tensor in keras.tree.flatten(args)]
+        extra = [name for name, value in kwargs.items() if isinstance(value, keras.KerasTensor)]
+        if extra or None in inputs:
+            got = ", ".join(extra) or "a constant"
             raise ValueError(f"{layer.name}: a layer to export to ONNX must be called with its inputs only; got {got}.")
-        results = nodes_of(graph, layer, given)
+        results = nodes_of(graph, layer, inputs)
         values.update({id(tensor): value for tensor, value in zip(keras.tree.flatten(outputs), results, strict=True)})
         return outputs
 

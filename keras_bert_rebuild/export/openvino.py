@@ -126,16 +126,16 @@ class OpenVINORunner:
             length: ignored: shapes are not compiled, so rows are padded no further than necessary.
         """
         length = max(len(row[0]) for row in rows)
-        ids, segments, *others = zip(*rows, strict=True)
+        ids, segments, *masks = zip(*rows, strict=True)
         inside = {outside: name for name, outside in INPUTS.items()}
         names = [name for name in self.inputs if name != "task_ids"]
         values, padding = model_inputs([inside[name] for name in names], ids, segments, self.tokenizer.pad_id)
-        values = [others[0] if others and name == "attention_mask" else column for name, column in zip(names, values, strict=True)]
-        given = {name: padded(column, length, pad, "int64") for name, column, pad in zip(names, values, padding, strict=True)}
-        given |= {name: np.zeros((len(rows), 1), "int64") for name in self.inputs if name not in given}
+        values = [masks[0] if masks and name == "attention_mask" else column for name, column in zip(names, values, strict=True)]
+        columns = {name: padded(column, length, pad, "int64") for name, column, pad in zip(names, values, padding, strict=True)}
+        columns |= {name: np.zeros((len(rows), 1), "int64") for name in self.inputs if name not in columns}
         compiled = self.float if length <= self.short_tokens else self.int8
         # A copy, since the next inference writes to the same memory.
-        return compiled(given)[0].copy()
+        return compiled(columns)[0].copy()
 
 
 # Number of texts for calibration, and the most tokens of a short one.
@@ -183,14 +183,14 @@ def calibration_rows(tokenizer, texts, max_len, count=COUNT, seed=0):
     if len(texts) < 2:
         raise ValueError(f"calibration needs some hundred texts like those the model will see; got {len(texts)}.")
     draw = random.Random(seed)
-    chosen = draw.sample(texts, min(len(texts), 20 * count))
+    sample = draw.sample(texts, min(len(texts), 20 * count))
     if not isinstance(texts[0], str):
-        return tokenizer.encode_batch(*zip(*chosen[:count], strict=True), max_len=max_len)
-    usual, others = chosen[: count // 2], chosen[count // 2 :] or chosen
-    lengths = [len(ids) for ids in tokenizer.encode_batch(others).ids]
-    short = [text for text, length in zip(others, lengths, strict=True) if length <= SHORT_TOKENS]
+        return tokenizer.encode_batch(*zip(*sample[:count], strict=True), max_len=max_len)
+    usual, rest = sample[: count // 2], sample[count // 2 :] or sample
+    lengths = [len(ids) for ids in tokenizer.encode_batch(rest).ids]
+    short = [text for text, length in zip(rest, lengths, strict=True) if length <= SHORT_TOKENS]
     short = short[: count // 2]
-    cut = others[: count // 2 - len(short)]
+    cut = rest[: count // 2 - len(short)]
     rows = tokenizer.encode_batch(usual, max_len=max_len)
     for more in (tokenizer.encode_batch(part, max_len=SHORT_TOKENS) for part in (short, cut) if part):
         rows.ids += more.ids

@@ -132,33 +132,33 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         write_yaml(file, settings)
         starts = self.path / "versions.yaml"
-        known = _starts(starts)
-        write_yaml(starts, {"starts": [*known, {**versions(), **(start or {})}]})
+        earlier = _starts(starts)
+        write_yaml(starts, {"starts": [*earlier, {**versions(), **(start or {})}]})
 
 
 def versions():
     """The environment of this process: versions by package, the backend, and the commit of its working directory."""
-    found = {"keras_bert_rebuild": __version__, "python": platform.python_version(), "backend": keras.config.backend()}
+    environment = {"keras_bert_rebuild": __version__, "python": platform.python_version(), "backend": keras.config.backend()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            environment[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return {**found, "git": git_revision()}
+    return {**environment, "git": git_revision()}
 
 
 def _starts(file):
     """The records of earlier starts of the run."""
-    known = read_yaml(file).get("starts", []) if file.exists() else []
-    if not isinstance(known, list):
-        raise ValueError(f"{printable(file)} must hold a list of starts; got {type(known).__name__}.")
-    return known
+    starts = read_yaml(file).get("starts", []) if file.exists() else []
+    if not isinstance(starts, list):
+        raise ValueError(f"{printable(file)} must hold a list of starts; got {type(starts).__name__}.")
+    return starts
 
 
 def _check_same(before, now, path):
     # An earlier version recorded less about the corpus; only what it recorded is compared.
-    known, corpus = (values["corpus"] if isinstance(values.get("corpus"), dict) else {} for values in (before, now))
-    refuse_other(path, "a run on another corpus", "corpus", [(name, value, corpus.get(name)) for name, value in known.items()])
+    recorded, corpus = (values["corpus"] if isinstance(values.get("corpus"), dict) else {} for values in (before, now))
+    refuse_other(path, "a run on another corpus", "corpus", [(name, value, corpus.get(name)) for name, value in recorded.items()])
     # A switch that an earlier version did not have was off.
     names = [name for name in {**before, **now} if name not in (*FREE, "corpus") and (name in before or now[name] is not False)]
     values = [(name, before.get(name), now.get(name)) for name in names]

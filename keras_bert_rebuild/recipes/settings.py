@@ -216,8 +216,8 @@ def size_fields(model):
         ValueError: the size, the file or a field does not exist, or a field has an invalid value.
     """
     if isinstance(model, Mapping):
-        known = CONFIG_CLASSES.get(str(model.get("family")), BertConfig).__dataclass_fields__
-        unknown = [name for name in model if name not in known]
+        fields = CONFIG_CLASSES.get(str(model.get("family")), BertConfig).__dataclass_fields__
+        unknown = [name for name in model if name not in fields]
         if unknown:
             raise ValueError(f"the model must have fields of a BertConfig; got {', '.join(map(str, unknown))}.")
         BertConfig.from_dict(model)

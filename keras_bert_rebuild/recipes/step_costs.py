@@ -252,7 +252,7 @@ def _matrices(config, settings):
     """The shapes of the weights whose updates Muon orthogonalises; none for another optimizer."""
     models = settings.learned.models(config, settings) if settings.optimizer == "muon" else []
     weights = [weights_of(trained.config.encoder(), trained.heads) for trained in models if not trained.frozen]
-    return [shape for found in weights for path, (_, shape) in found.items() if is_matrix(path, shape)]
+    return [shape for shapes in weights for path, (_, shape) in shapes.items() if is_matrix(path, shape)]
 
 
 def largest_batch(config, settings, kind, available):
@@ -280,5 +280,5 @@ def _tiles(shape, kind):
     """How many numbers are allocated for an array; on a TPU the last two axes are padded to multiples of 8 and 128."""
     if kind != "tpu" or len(shape) < 2:
         return math.prod(shape)
-    *others, rows, columns = shape
-    return math.prod(others) * math.ceil(rows / 8) * 8 * math.ceil(columns / 128) * 128
+    *outer, rows, columns = shape
+    return math.prod(outer) * math.ceil(rows / 8) * 8 * math.ceil(columns / 128) * 128

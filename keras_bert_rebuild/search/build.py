@@ -110,8 +110,8 @@ def _is_same(path, name, settings):
     """
     if not (path / name).is_file():
         return False
-    found = read_manifest(path, name)["settings"]
-    differ = [name for name, value in settings.items() if found.get(name) != value]
+    earlier = read_manifest(path, name)["settings"]
+    differ = [name for name, value in settings.items() if earlier.get(name) != value]
     if differ:
         words = {"corpus": "another corpus", "retriever": "another model", "block": "blocks of another size"}
         what = " and ".join(words.get(name, f"another {name}") for name in differ)

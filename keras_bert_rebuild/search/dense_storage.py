@@ -130,8 +130,8 @@ class DenseStorage:
             return from_bits(block["bits"][:, rows], self.width)
         else:
             vectors, scales, dtype = "vectors", "scales", self.dtype
-        found = block[vectors][rows].astype("float32")
-        return found * block[scales][rows][:, None] if dtype == "int8" else found
+        numbers = block[vectors][rows].astype("float32")
+        return numbers * block[scales][rows][:, None] if dtype == "int8" else numbers
 
     def decode(self, block):
         """The vectors of all documents of a block, from the most exact copy: float32, `(n, width)`."""
@@ -189,10 +189,10 @@ def hamming(bits, query):
     Returns:
         uint32, `(n,)`.
     """
-    found = np.zeros(bits.shape[1], "uint32")
+    distances = np.zeros(bits.shape[1], "uint32")
     for word, of_query in zip(bits, query, strict=True):
-        found += count_bits(np.bitwise_xor(word, of_query))
-    return found
+        distances += count_bits(np.bitwise_xor(word, of_query))
+    return distances
 
 
 def _count_by_table(words):
@@ -259,7 +259,7 @@ def faiss_candidates(blocks, storage, width):
         norm = max(norm, block.norm)
 
     def candidates(queries, count):
-        found = zip(*flat.search(np.ascontiguousarray(queries), count), strict=True)
-        return [(rows[rows >= 0], scores[rows >= 0]) for scores, rows in found]
+        answers = zip(*flat.search(np.ascontiguousarray(queries), count), strict=True)
+        return [(rows[rows >= 0], scores[rows >= 0]) for scores, rows in answers]
 
     return candidates, norm

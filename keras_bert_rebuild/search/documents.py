@@ -103,8 +103,8 @@ def _eight_bytes(content, ends, lengths, rows, first):
         part = rows[begin : begin + _ROWS]
         at = (ends[part] - lengths[part] + first)[:, None] + np.arange(8)
         inside = at < ends[part][:, None]
-        found = np.where(inside, content[np.where(inside, at, 0)], 0).astype("uint8")
-        result[begin : begin + _ROWS] = found.view(">u8")[:, 0]
+        piece = np.where(inside, content[np.where(inside, at, 0)], 0).astype("uint8")
+        result[begin : begin + _ROWS] = piece.view(">u8")[:, 0]
     return result
 
 
@@ -159,8 +159,8 @@ class DocumentStore:
         """The index of a document by its id; None if there is none."""
         wanted = name.encode("utf-8", "surrogatepass")
         at = bisect.bisect_left(range(self._count), wanted, key=lambda i: self._id_bytes(self._order[i]))
-        found = at < self._count and self._id_bytes(self._order[at]) == wanted
-        return int(self._order[at]) if found else None
+        exists = at < self._count and self._id_bytes(self._order[at]) == wanted
+        return int(self._order[at]) if exists else None
 
     def _id_bytes(self, row):
         begin, end = self._offsets[3 * row : 3 * row + 2]

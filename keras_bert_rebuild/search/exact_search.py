@@ -40,19 +40,19 @@ def search_blocks(blocks, storage, queries, top_k, ranks, rescore, engine=None):
         for block in blocks():
             best.add(score(block, queries), block.first)
             norm = max(norm, block.norm)
-        found = best.found()
+        ranked = best.found()
         if storage.EXACT:
-            return found
+            return ranked
         margins = storage.margins(queries, norm)
     else:
         find, norm = engine
-        found, score = find(queries, retained), lambda block, queries: queries @ storage.decode(block).T
+        ranked, score = find(queries, retained), lambda block, queries: queries @ storage.decode(block).T
         margins = rounding(storage.width) * np.linalg.norm(queries, axis=1) * norm
     if margins is None:  # equal documents have equal scores, so the candidates are those of the highest ranks
-        return search_rows(blocks, storage, queries, [rows for rows, _ in found], top_k, ranks)
-    last = [scores[needed - 1] if len(scores) > needed else -np.inf for _, scores in found]
+        return search_rows(blocks, storage, queries, [rows for rows, _ in ranked], top_k, ranks)
+    last = [scores[needed - 1] if len(scores) > needed else -np.inf for _, scores in ranked]
     limits = np.subtract(last, margins).astype("float32")
-    candidates = [rows[scores >= limit] for (rows, scores), limit in zip(found, limits, strict=True)]
+    candidates = [rows[scores >= limit] for (rows, scores), limit in zip(ranked, limits, strict=True)]
     result = search_rows(blocks, storage, queries, candidates, top_k, ranks)
     more = [i for i, rows in enumerate(candidates) if len(rows) == retained < len(ranks)]
     if more:
@@ -93,8 +93,8 @@ def _add_exact(best, storage, block, queries, owners, rows):
     for query in np.unique(owners):
         of_query = np.flatnonzero(owners == query)
         scores[of_query] = storage.rescore(block, queries[query], rows[of_query])
-    known = scores > -np.inf
-    best.add_rows(owners[known], rows[known] + block.first, scores[known])
+    scored = scores > -np.inf
+    best.add_rows(owners[scored], rows[scored] + block.first, scores[scored])
 
 
 class Best:
@@ -174,9 +174,9 @@ def rows_found_by(index, other, queries, depth, rescore, engine):
         ValueError: this index lacks one of the documents.
     """
     engine = engine if other.vectors == "dense" else "numpy"
-    found = other.search_vectors(other.retriever.queries(queries), depth, rescore=rescore, engine=engine)
+    ranked = other.search_vectors(other.retriever.queries(queries), depth, rescore=rescore, engine=engine)
     rows = []
-    for numbers, _ in found:
+    for numbers, _ in ranked:
         names = [other.documents.id(number) for number in numbers.tolist()]
         own = [index.documents.row(name) for name in names]
         if None in own:
@@ -202,14 +202,14 @@ def reranked(index, queries, rows, reranker, top_k):
     Returns:
         For every query the indices of its documents and their scores, best first.
     """
-    pairs = [(query, index.documents[row].full_text) for query, found in zip(queries, rows, strict=True) for row in found.tolist()]
+    pairs = [(query, index.documents[row].full_text) for query, part in zip(queries, rows, strict=True) for row in part.tolist()]
     distinct = dict(zip(dict.fromkeys(pairs), itertools.count(), strict=False))
     scores = np.asarray(reranker.scores_of([*distinct]) if pairs else [], "float32")
     scores = scores[np.array([distinct[pair] for pair in pairs], "int64")]
     result = []
-    for found, own in zip(rows, np.split(scores, np.cumsum([len(found) for found in rows])[:-1]), strict=True):
-        order = np.lexsort((-index.documents.ranks[found].astype("int64"), -own))[:top_k]
-        result.append((found[order], own[order]))
+    for of_query, own in zip(rows, np.split(scores, np.cumsum([len(of_query) for of_query in rows])[:-1]), strict=True):
+        order = np.lexsort((-index.documents.ranks[of_query].astype("int64"), -own))[:top_k]
+        result.append((of_query[order], own[order]))
     return result
 
 
@@ -230,9 +230,9 @@ def fused(index, rankings, top_k):
     """
     result = []
     for of_query in zip(*rankings, strict=True):
-        gains = np.concatenate([1 / (RANK_OFFSET + np.arange(1, len(found) + 1)) for found in of_query])
-        rows, places = np.unique(np.concatenate(of_query), return_inverse=True)
-        scores = np.bincount(places, gains, len(rows)).astype("float32")
+        gains = np.concatenate([1 / (RANK_OFFSET + np.arange(1, len(ranking) + 1)) for ranking in of_query])
+        rows, indexes = np.unique(np.concatenate(of_query), return_inverse=True)
+        scores = np.bincount(indexes, gains, len(rows)).astype("float32")
         order = np.lexsort((-index.documents.ranks[rows].astype("int64"), -scores))[:top_k]
         result.append((rows[order], scores[order]))
     return result

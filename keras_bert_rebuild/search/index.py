@@ -198,7 +198,7 @@ class Index:
         """
         queries = checked_queries(queries)
         check_numbers(top_k=top_k, depth=depth)
-        found, vectors = [], iter(self.retriever.queries(queries))
+        hits, vectors = [], iter(self.retriever.queries(queries))
         for first in range(0, len(queries), _QUERIES):
             part = queries[first : first + _QUERIES]
             rows = None if candidates is None else rows_found_by(self, candidates, part, depth, rescore, engine)
@@ -210,14 +210,14 @@ class Index:
                 engine=engine if rows is None else "numpy",
             )
             if fuse:
-                others = [rows_found_by(self, other, part, depth, rescore, engine) for other in fuse]
-                ranked = fused(self, [[rows for rows, _ in ranked], *others], top_k if reranker is None else depth)
+                rankings = [rows_found_by(self, other, part, depth, rescore, engine) for other in fuse]
+                ranked = fused(self, [[rows for rows, _ in ranked], *rankings], top_k if reranker is None else depth)
             if reranker is not None:
                 ranked = reranked(self, part, [rows for rows, _ in ranked], reranker, top_k)
-            found += [self._hits(rows, scores) for rows, scores in ranked]
+            hits += [self._hits(rows, scores) for rows, scores in ranked]
             if progress is not None:
                 progress(len(part))
-        return found
+        return hits
 
     def search_vectors(
         self,
@@ -245,8 +245,8 @@ class Index:
         if rows is not None:
             return search_rows(self._blocks, self._storage, queries, rows, top_k, self.documents.ranks)
         check_engine(engine, self.vectors, self.path)
-        found = None if engine == "numpy" else self._faiss
-        return search_blocks(self._blocks, self._storage, queries, top_k, self.documents.ranks, rescore, found)
+        finder = None if engine == "numpy" else self._faiss
+        return search_blocks(self._blocks, self._storage, queries, top_k, self.documents.ranks, rescore, finder)
 
     def scores(self, vectors: Iterable[Any], rows: Sequence[npt.ArrayLike]) -> list[npt.NDArray[np.float32]]:
         """The scores of chosen documents.
@@ -259,11 +259,11 @@ class Index:
             For every query an array of scores, in the order of its documents; -inf without a common token and for empty documents.
         """
         wanted = [np.asarray(each, "int64") for each in rows]
-        found = self.search_vectors(vectors, max(1, *(len(each) for each in wanted)), rows=wanted)
+        results = self.search_vectors(vectors, max(1, *(len(each) for each in wanted)), rows=wanted)
         result = []
-        for each, (numbers, scores) in zip(wanted, found, strict=True):
-            known = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
-            result.append(np.array([known.get(row, -np.inf) for row in each.tolist()], "float32"))
+        for each, (numbers, scores) in zip(wanted, results, strict=True):
+            by_row = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
+            result.append(np.array([by_row.get(row, -np.inf) for row in each.tolist()], "float32"))
         return result
 
     def score_of_vectors(self, query: Any, document: Any) -> float:

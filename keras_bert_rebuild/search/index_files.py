@@ -97,32 +97,32 @@ def read_manifest(folder, name=MANIFEST):
             problem = "is not finished: run the same command again"
         raise ValueError(f"expected a folder that `keras-bert index` wrote; {printable(folder)} {problem}.")
     try:
-        found = parse_json(read_text(path, "store_index_bytes", "JSON"), path, "labelled_json_values")
-        version, valid = found["version"], found["format"] == FORMAT
-        if valid and version in (1, VERSION):
-            valid = _is_valid(found, name)
+        manifest = parse_json(read_text(path, "store_index_bytes", "JSON"), path, "labelled_json_values")
+        version, valid = manifest["version"], manifest["format"] == FORMAT
+        if valid and version == VERSION:
+            valid = _is_valid(manifest, name)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         valid = False
     if not valid:
         raise ValueError(f"expected a file that `keras-bert index` wrote; {printable(path)} is damaged or another kind of file.")
-    if version not in (1, VERSION):
+    if version != VERSION:
         raise ValueError(f"expected version {VERSION} of the format; {printable(path)} has {version!r}: build the index again.")
-    return found
+    return manifest
 
 
-def _is_valid(found, name):
-    settings, described = found["settings"], found["settings"]["retriever"]
+def _is_valid(manifest, name):
+    settings, described = manifest["settings"], manifest["settings"]["retriever"]
     valid = all(isinstance(settings[name], str) for name in ("dtype", "rescoring"))
     valid = valid and type(settings["block"]) is int and settings["block"] > 0
     valid = valid and isinstance(described["vectors"], str) and type(described["width"]) is int and described["width"] > 0
     valid = valid and isinstance(described["model"], dict)
     if name == MANIFEST:
-        counts = [record["documents"] for record in found["blocks"]]
+        counts = [record["documents"] for record in manifest["blocks"]]
         valid = valid and all(type(count) is int and 0 < count <= settings["block"] for count in counts)
-        valid = valid and set(counts[:-1]) <= {settings["block"]} and found["documents"]["documents"] == sum(counts) > 0
-        valid = valid and (found["model"] is None or isinstance(found["model"], str))
-        content = {key: value for key, value in found.items() if key != "sha256"}
-        valid = valid and (found["version"] == 1 or found["sha256"] == _digest(content))
+        valid = valid and set(counts[:-1]) <= {settings["block"]} and manifest["documents"]["documents"] == sum(counts) > 0
+        valid = valid and (manifest["model"] is None or isinstance(manifest["model"], str))
+        content = {key: value for key, value in manifest.items() if key != "sha256"}
+        valid = valid and manifest["sha256"] == _digest(content)
     return valid
 
 
@@ -133,8 +133,8 @@ def _digest(content):
 def own_names(folder):
     """The names in a folder that the search.json there says are of the index; without a readable one only those of no file."""
     try:
-        found = parse_json(read_text(folder / MANIFEST, "store_index_bytes", "JSON"), MANIFEST, "labelled_json_values")
-        names = [MANIFEST, *(name for record in (found["documents"], *found["blocks"]) for name in record["files"])]
+        manifest = parse_json(read_text(folder / MANIFEST, "store_index_bytes", "JSON"), MANIFEST, "labelled_json_values")
+        names = [MANIFEST, *(name for record in (manifest["documents"], *manifest["blocks"]) for name in record["files"])]
     except (OSError, ValueError, KeyError, TypeError):
         return set()
     return declared_names(names, INDEX)
@@ -243,8 +243,8 @@ class _State(NamedTuple):
     changed: int
 
     @classmethod
-    def of(cls, found):
-        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    def of(cls, status):
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _state_of(path):

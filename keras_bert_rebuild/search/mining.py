@@ -111,32 +111,32 @@ def mine(
         A `Mined` for every pair, in order; it may have fewer negatives than requested, or none.
     """
     settings = settings or MiningSettings()
-    known: dict[str, set[str]] = {}
+    right: dict[str, set[str]] = {}
     for pair in pairs:
-        known.setdefault(_plain(pair.query), {_plain(pair.query)}).add(_plain(pair.positive))
-    rows, digests = _rows_of_texts(index, {text for texts in known.values() for text in texts})
+        right.setdefault(_plain(pair.query), {_plain(pair.query)}).add(_plain(pair.positive))
+    rows, digests = _rows_of_texts(index, {text for texts in right.values() for text in texts})
     # Retrieves enough documents that the requested ranks remain after known answers are removed.
-    most = max((sum(len(rows.get(text, ())) for text in texts) for texts in known.values()), default=0)
+    most = max((sum(len(rows.get(text, ())) for text in texts) for texts in right.values()), default=0)
     limited = settings.margin is not None or settings.relative_margin is not None
     queries = iter(index.retriever.queries(pair.query for pair in pairs))
     for first in range(0, len(pairs), _QUERIES):
         part = pairs[first : first + _QUERIES]
         vectors = list(itertools.islice(queries, len(part)))
         positives = _positive_scores(index, part, vectors, rows) if limited else [np.nan] * len(part)
-        found = index.search_vectors(vectors, settings.to_rank + most)
+        searched = index.search_vectors(vectors, settings.to_rank + most)
         mined = []
-        for number, (pair, positive, (numbers, scores)) in enumerate(zip(part, positives, found, strict=True), first):
-            excluded = {row for text in known[_plain(pair.query)] for row in rows.get(text, ())}
+        for number, (pair, positive, (numbers, scores)) in enumerate(zip(part, positives, searched, strict=True), first):
+            excluded = {row for text in right[_plain(pair.query)] for row in rows.get(text, ())}
             ranked = [(row, score) for row, score in zip(numbers.tolist(), scores.tolist(), strict=True) if row not in excluded]
             limit = settings.limit(positive) if limited else settings.limit(np.inf)
             fitting = [each for each in ranked[settings.from_rank - 1 : settings.to_rank] if each[1] <= limit]
             first_of: dict[int, tuple[int, float]] = {}
             for row, score in fitting:
                 first_of.setdefault(int(digests[row]), (row, score))
-            chosen = _chosen([*first_of.values()], settings, number)
-            texts = tuple(index.documents[row].full_text for row, _ in chosen)
+            negatives = _chosen([*first_of.values()], settings, number)
+            texts = tuple(index.documents[row].full_text for row, _ in negatives)
             group = TextGroup(pair.query, pair.positive, texts, where=pair.where)
-            mined.append(Mined(group, float(positive), tuple(score for _, score in chosen)))
+            mined.append(Mined(group, float(positive), tuple(score for _, score in negatives)))
         yield from mined if scorer is None else _with_scores(mined, scorer)
         if progress is not None:
             progress(len(part))
@@ -170,8 +170,8 @@ def _rows_of_texts(index, texts):
 def _positive_scores(index, pairs, vectors, rows):
     """The score of the positive of every pair: of its document, or of its text if it is not in the corpus."""
     inside = [rows.get(_plain(pair.positive), ())[:1] for pair in pairs]
-    scores = [found[0] if len(found) else np.nan for found in index.scores(vectors, inside)]
-    missing = [i for i, found in enumerate(inside) if not found]
+    scores = [values[0] if len(values) else np.nan for values in index.scores(vectors, inside)]
+    missing = [i for i, values in enumerate(inside) if not values]
     texts = index.retriever.documents(pairs[i].positive for i in missing)
     for i, vector in zip(missing, texts, strict=True):
         scores[i] = index.score_of_vectors(vectors[i], vector)

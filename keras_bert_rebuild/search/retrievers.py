@@ -102,27 +102,27 @@ def described(retriever: Retriever) -> dict[str, Any]:
     return {"vectors": retriever.vectors, "width": int(retriever.width), "model": own}
 
 
-def check_same_retriever(found: dict[str, Any], expected: dict[str, Any], path: Any) -> None:
+def check_same_retriever(described: dict[str, Any], expected: dict[str, Any], path: Any) -> None:
     """Refuse a model other than the one that built an index.
 
     Args:
-        found: `described` of the model.
+        described: `described` of the model.
         expected: `described` of the index's model.
         path: the folder of the index, for the error.
 
     Raises:
         ValueError: they differ; the error says how.
     """
-    if found == expected:
+    if described == expected:
         return
     for name, what in (("vectors", "kind"), ("width", "width")):
-        if found[name] != expected[name]:
+        if described[name] != expected[name]:
             raise ValueError(
                 f"expected the model that built the index at {printable(path)}, with vectors of {what} {expected[name]}; "
-                f"this one has {found[name]}."
+                f"this one has {described[name]}."
             )
-    names = sorted(expected["model"].keys() | found["model"].keys())
-    differ = [name for name in names if expected["model"].get(name) != found["model"].get(name)]
+    names = sorted(expected["model"].keys() | described["model"].keys())
+    differ = [name for name in names if expected["model"].get(name) != described["model"].get(name)]
     raise ValueError(
         f"expected the model that built the index at {printable(path)}; this one differs in {printable(', '.join(differ))}: "
         "pass the right model, or build the index again."

@@ -73,10 +73,10 @@ class SparseStorage:
             spans = [slice(*span) for span in zip(begins.tolist(), ends.tolist(), strict=True)]
             if not (ends > begins).any():
                 continue
-            found = np.concatenate([documents[span] for span in spans])
+            rows = np.concatenate([documents[span] for span in spans])
             products = np.concatenate([weights[span] for span in spans]) * np.repeat(factors.astype("float64"), ends - begins)
-            sums = np.bincount(found, products, minlength=block.documents)
-            shared = np.bincount(found, minlength=block.documents) > 0
+            sums = np.bincount(rows, products, minlength=block.documents)
+            shared = np.bincount(rows, minlength=block.documents) > 0
             row[shared] = sums[shared]
         return scores
 

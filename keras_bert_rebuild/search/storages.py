@@ -32,10 +32,10 @@ def storage_for(vectors, width, dtype=None, rescoring=None):
     dtype = dtype or storage.DTYPES[0]
     if dtype not in storage.DTYPES:
         raise ValueError(f"the dtype of {vectors} vectors must be one of {', '.join(storage.DTYPES)}; got {dtype!r}.")
-    known = storage.RESCORING.get(dtype, ("none",))
-    rescoring = rescoring or known[0]
-    if rescoring not in known:
-        raise ValueError(f"rescoring of {vectors} vectors stored as {dtype} must be one of {', '.join(known)}; got {rescoring!r}.")
+    modes = storage.RESCORING.get(dtype, ("none",))
+    rescoring = rescoring or modes[0]
+    if rescoring not in modes:
+        raise ValueError(f"rescoring of {vectors} vectors stored as {dtype} must be one of {', '.join(modes)}; got {rescoring!r}.")
     return storage(width, dtype, rescoring)
 
 

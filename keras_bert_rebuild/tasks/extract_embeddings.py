@@ -91,7 +91,7 @@ def extract_embeddings_generator(
 
     buckets = Buckets(answer, lengths_of(model, longest), batch_size * longest, fetch=fetch)
     tokenizer = Tokenizer(vocabs, cased=cased)
-    blocks = (EncodedBlock.of_row(*_encoded(tokenizer, text, seq_len)) for text in texts)
+    blocks = (EncodedBlock.from_row(*_encoded(tokenizer, text, seq_len)) for text in texts)
     # A block has a copy of its vector, so that one that is retained does not keep the whole batch in memory.
     yield from itertools.chain.from_iterable(buckets.stream_blocks(blocks))
 

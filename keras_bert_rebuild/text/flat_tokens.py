@@ -99,16 +99,16 @@ def trim_spaces(flat, texts, before, after, is_space):
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     base = np.repeat(np.cumsum(sizes) - sizes, flat.lengths)
-    known = {}
+    spaces = {}
     for counts, ends, step in ((before, flat.starts, 1), (after, flat.stops, -1)):
         rows = np.flatnonzero(counts > 0)
         while len(rows):
             rows = rows[flat.starts[rows] < flat.stops[rows]]
             chars = codes[base[rows] + ends[rows] + min(step, 0)]
             for code in np.unique(chars).tolist():
-                if code not in known:
-                    known[code] = is_space(chr(code))
-            rows = rows[[known[code] for code in chars.tolist()]] if len(rows) else rows
+                if code not in spaces:
+                    spaces[code] = is_space(chr(code))
+            rows = rows[[spaces[code] for code in chars.tolist()]] if len(rows) else rows
             ends[rows] += step
             counts[rows] -= 1
             rows = rows[counts[rows] > 0]
@@ -180,7 +180,7 @@ class WordSplitter:
         line = f" {' '.join(texts)} "
         codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
         spaces = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
-        first, sizes, forms, found = self._looked_up(line, codes)
+        first, sizes, forms, contexts = self._looked_up(line, codes)
         ends = np.cumsum(sizes)
         source = np.repeat(first + sizes - ends, sizes)
         source += np.arange(len(source))
@@ -193,7 +193,7 @@ class WordSplitter:
         if with_offsets:
             flat.texts = np.append(0, spaces)[:-1] + 1
             flat.origins = np.repeat(np.arange(len(codes)), sizes)
-            for begin, origins in found:
+            for begin, origins in contexts:
                 flat.origins[ends[begin] - len(origins) : ends[begin]] = np.add(origins, begin)
         return flat
 
@@ -222,15 +222,15 @@ class WordSplitter:
         self._forms = np.append(self._forms, np.array(added, np.uint32))
 
     def _in_context(self, line, first, sizes):
-        """The same, but everything between two spaces has one form, assigned to the first character."""
+        """What `_looked_up` returns, but everything between two spaces has one form, assigned to the first character."""
         white = np.flatnonzero((sizes == 1) & (first == 0))
         dependent = np.unique(np.searchsorted(white, np.flatnonzero(sizes == _IN_CONTEXT)))
-        sizes, added, found = sizes.astype(np.int64), [], []
+        sizes, added, contexts = sizes.astype(np.int64), [], []
         for begin, end in zip((white[dependent - 1] + 1).tolist(), white[dependent].tolist(), strict=True):
             form, origins = spaced_in_context(line[begin:end], self._settings)
             first[begin] = len(self._forms) + len(added)
             sizes[begin:end] = 0
             sizes[begin] = len(form)
             added += map(ord, form)
-            found.append((begin, origins))
-        return first, sizes, np.append(self._forms, np.array(added, np.uint32)), found
+            contexts.append((begin, origins))
+        return first, sizes, np.append(self._forms, np.array(added, np.uint32)), contexts

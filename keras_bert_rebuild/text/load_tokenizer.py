@@ -89,23 +89,23 @@ def load_tokenizer(path: str | os.PathLike[str], *, revision: str | None = None,
 
 
 @reads_tokenizer_files
-def _read(given, **options):
+def _read(files, **options):
     """The tokenizer in a `TokenizerFolder`."""
-    file = given.path.name if given.path.is_file() else None
-    if not given.path.exists():
-        raise ValueError(f"expected a folder with the files of a tokenizer at {given}; it does not exist.")
-    folder = given if file is None else TokenizerFolder(given.folder)
+    file = files.path.name if files.path.is_file() else None
+    if not files.path.exists():
+        raise ValueError(f"expected a folder with the files of a tokenizer at {files}; it does not exist.")
+    folder = files if file is None else TokenizerFolder(files.folder)
     names = [name for name in (_name(folder, *setting) for setting in SETTINGS) if name]
     _check_program(folder, names)
-    found = [kind for kind in KINDS if folder.has(*kind.files) and (file is None or file in kind.files)]
-    if len(found) > 1:
-        found = [kind for kind in found if not set(kind.models).isdisjoint(names)]
-        if len(found) != 1:
-            raise ValueError(f"{given} must have the files of one tokenizer, or a config.json that selects one; it has several.")
+    kinds = [kind for kind in KINDS if folder.has(*kind.files) and (file is None or file in kind.files)]
+    if len(kinds) > 1:
+        kinds = [kind for kind in kinds if not set(kind.models).isdisjoint(names)]
+        if len(kinds) != 1:
+            raise ValueError(f"{files} must have the files of one tokenizer, or a config.json that selects one; it has several.")
     in_json = next((kind for kind in KINDS if kind.in_json and kind.in_json == folder.model_type), None)
     supported = in_json is not None and in_json.has_its_rules(folder.pipeline, folder.pipeline_path)
-    if found:
-        (kind,) = found
+    if kinds:
+        (kind,) = kinds
         fits = not kind.only or not names or not set(kind.models).isdisjoint(names)
         # A tokenizer.json of the same kind with other rules, or of a SentencePiece model of another family.
         is_other = (in_json is not None and in_json.tokenizer is kind.tokenizer) or not fits
@@ -114,17 +114,17 @@ def _read(given, **options):
         if not fits:
             needed = " or ".join(kind.models)
             raise ValueError(
-                f"the {kind.files[0]} at {given} must belong to a model of type {needed!r}; the settings next to it name {names}."
+                f"the {kind.files[0]} at {files} must belong to a model of type {needed!r}; the settings next to it name {names}."
             )
         return kind.tokenizer.from_pretrained(folder, **options)
-    if file is not None and given.path.suffix == ".txt":
-        return WordPieceTokenizer.from_pretrained(given, **options)
+    if file is not None and files.path.suffix == ".txt":
+        return WordPieceTokenizer.from_pretrained(files, **options)
     if folder.pipeline and file in (None, "tokenizer.json"):
         tokenizer = in_json.tokenizer if in_json is not None and supported else PipelineTokenizer
         return tokenizer.from_pretrained(folder, **options)
     raise ValueError(
         "expected vocab.txt, vocab.json and merges.txt, spiece.model, sentencepiece.bpe.model, spm.model or tokenizer.json; "
-        f"{given} has {'only an empty tokenizer.json' if folder.has('tokenizer.json') else 'none'}."
+        f"{files} has {'only an empty tokenizer.json' if folder.has('tokenizer.json') else 'none'}."
     )
 
 

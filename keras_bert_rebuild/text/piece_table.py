@@ -46,11 +46,11 @@ class LongestMatch:
         if length > MAX_WORD_CHARACTERS:
             return None
         pieces, start = [], 0
-        known, longest = self._first, self._longest_first
+        ids, longest = self._first, self._longest_first
         while start < length:
             stop = min(start + longest.get(word[start : start + 2], 1), length)
             while stop > start:
-                i = known.get(word[start:stop])
+                i = ids.get(word[start:stop])
                 if i is not None:
                     break
                 stop -= 1
@@ -58,7 +58,7 @@ class LongestMatch:
                 return None
             pieces += i, stop
             start = stop
-            known, longest = self._rest, self._longest_rest
+            ids, longest = self._rest, self._longest_rest
         return pieces
 
 
@@ -106,8 +106,8 @@ class WordIndex:
             # Room for twice the rows, and at least three of four slots empty, so that an empty one is near.
             size = 2 * self._count
             self._keys, keys = np.zeros((size, _KEY), np.uint64), self._keys
-            self._rows, known = np.zeros(size, np.int64), self._rows
-            self._keys[:first], self._rows[:first] = keys[:first], known[:first]
+            self._rows, values = np.zeros(size, np.int64), self._rows
+            self._keys[:first], self._rows[:first] = keys[:first], values[:first]
             self._slots = np.full(4 << size.bit_length(), -1, np.int32)
             first = 0
         self._keys[added] = characters.astype(np.uint16).view(np.uint64)
@@ -141,11 +141,11 @@ class WordIndex:
         keys = windows[begins].view(np.uint64).reshape(-1, _KEY) & self._masks.take(sizes, 0)
         slots = self._first_slots(keys)
         numbers = self._slots[slots].astype(np.int64)
-        others = np.flatnonzero(self._are_others(numbers, keys))
-        while len(others):
-            slots[others] = (slots[others] + 1) % len(self._slots)
-            numbers[others] = self._slots[slots[others]]
-            others = others[self._are_others(numbers[others], keys[others])]
+        unequal = np.flatnonzero(self._are_others(numbers, keys))
+        while len(unequal):
+            slots[unequal] = (slots[unequal] + 1) % len(self._slots)
+            numbers[unequal] = self._slots[slots[unequal]]
+            unequal = unequal[self._are_others(numbers[unequal], keys[unequal])]
         return np.where((numbers >= 0) & (sizes <= MAX_CHARACTERS), self._rows[numbers], -1)
 
     def _are_others(self, numbers, keys):

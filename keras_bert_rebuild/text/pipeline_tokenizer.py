@@ -82,14 +82,14 @@ def model_vocabulary(values, path):
     return vocabulary
 
 
-def special_tokens_of(pipeline, row, vocabulary, given, where):
+def special_tokens_of(pipeline, row, vocabulary, named, where):
     """The special tokens by `SPECIAL_NAMES`; the mask is optional.
 
     Args:
         pipeline: the content of a tokenizer.json.
         row: its `RowTokens`, or None.
         vocabulary: token to id.
-        given: tokens that override the file.
+        named: tokens that override the file.
         where: the file, for errors.
 
     Raises:
@@ -99,18 +99,18 @@ def special_tokens_of(pipeline, row, vocabulary, given, where):
     unknown = model.get("unk_token")
     if isinstance(model.get("vocab"), list) and isinstance(model.get("unk_id"), int) and model["unk_id"] < len(model["vocab"]):
         unknown = model["vocab"][model["unk_id"]][0]
-    known = {"unk": unknown, **given, **({} if row is None else {"cls": row.cls, "sep": row.sep})}
+    candidates = {"unk": unknown, **named, **({} if row is None else {"cls": row.cls, "sep": row.sep})}
     # Added tokens in the file take precedence over pieces of the same spelling.
     listed = {token.get("content") for token in objects(pipeline, "added_tokens", where)}
     usual = {name: [token for token in tokens if token in vocabulary] for name, tokens in USUAL.items()}
-    found = {
-        name: known.get(name) or next(iter([*(token for token in tokens if token in listed), *tokens, None]))
+    special = {
+        name: candidates.get(name) or next(iter([*(token for token in tokens if token in listed), *tokens, None]))
         for name, tokens in usual.items()
     }
-    missing = [name for name in SPECIAL_NAMES[:-1] if found[name] not in vocabulary]
+    missing = [name for name in SPECIAL_NAMES[:-1] if special[name] not in vocabulary]
     if missing:
         raise ValueError(f"{where} must have tokens for cls, sep, pad and unk; got one without {', '.join(missing)}.")
-    return {name: token for name, token in found.items() if token in vocabulary}
+    return {name: token for name, token in special.items() if token in vocabulary}
 
 
 def with_hidden_tokens(pipeline, special, where):

@@ -71,11 +71,11 @@ class LiteralTokens:
         if not candidates:
             return encode(texts)
         with OneSentence("added tokens"):
-            found = self._finder.encode_batch([_LONE.sub("\ufffd", texts[i]) for i in candidates], add_special_tokens=False)
-        found = {i: row for i, row in zip(candidates, found, strict=True) if row.ids}
-        if not found:
+            rows = self._finder.encode_batch([_LONE.sub("\ufffd", texts[i]) for i in candidates], add_special_tokens=False)
+        rows = {i: row for i, row in zip(candidates, rows, strict=True) if row.ids}
+        if not rows:
             return encode(texts)
-        parts = [part for owner, text in enumerate(texts) for part in self._split(owner, text, found.get(owner))]
+        parts = [part for owner, text in enumerate(texts) for part in self._split(owner, text, rows.get(owner))]
         flat = encode([part.text if part.token is None else "" for part in parts])
         return _joined(flat, parts, len(texts))
 
@@ -197,8 +197,8 @@ def align_labels(
     for row, (words, values) in enumerate(zip(word_ids, labels, strict=True)):
         if words.max(initial=-1) >= len(values):
             raise ValueError(f"every word must have a label; row {row} has {words.max() + 1} words and {len(values)} labels.")
-        chosen = words >= 0 if label_all_pieces else is_first_piece(words)
-        aligned[row, chosen] = np.asarray(values)[words[chosen]]
+        labelled = words >= 0 if label_all_pieces else is_first_piece(words)
+        aligned[row, labelled] = np.asarray(values)[words[labelled]]
     return aligned
 
 

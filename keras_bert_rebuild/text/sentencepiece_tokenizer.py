@@ -69,14 +69,14 @@ class SentencePieceTokenizer(BatchTokenizer):
         self.cls_last = self._family.cls_last
         self._model = _load(model)
         pieces = _vocabulary(self._model, self._family)
-        given = sorted((added_tokens or {}).items(), key=lambda item: item[1])
-        added = {token if isinstance(token, str) else token.content: i for token, i in given}
+        by_id = sorted((added_tokens or {}).items(), key=lambda item: item[1])
+        added = {token if isinstance(token, str) else token.content: i for token, i in by_id}
         self.vocabulary = {**pieces, **added}
         self.added_tokens = tuple(added)
         self.tokens = {i: token for token, i in self.vocabulary.items()}
         if "" in added or {**self.vocabulary, **pieces} != self.vocabulary or len(self.tokens) < len(self.vocabulary):
             raise ValueError(f"added_tokens must be strings with unique ids; got {added}.")
-        self.rules = rules_of([token for token, _ in given], self.vocabulary)
+        self.rules = rules_of([token for token, _ in by_id], self.vocabulary)
         names = [getattr(self._family, name) for name in ("cls", "pad", "sep", "unk", "mask")]
         missing = [name for name in names if name not in self.vocabulary]
         if missing:
@@ -167,8 +167,8 @@ class SentencePieceTokenizer(BatchTokenizer):
         lengths = np.array([len(row) for row in pieces], np.int64)
         ids = np.fromiter((self._ids.get(piece, self.unk_id) for row in pieces for piece in row), np.int32)
         if (ids == _FOUND).any():
-            found = next(piece for row in pieces for piece in row if self._ids.get(piece) == _FOUND)
-            raise ValueError(f"texts must not contain {found}, a token of this model, without special_tokens_in_text.")
+            special = next(piece for row in pieces for piece in row if self._ids.get(piece) == _FOUND)
+            raise ValueError(f"texts must not contain {special}, a token of this model, without special_tokens_in_text.")
         flat = FlatTokens(ids, lengths)
         if with_offsets:
             rows = [piece_offsets(self._model, *row) for row in zip(texts, pieces, origins, strict=True)]

@@ -93,8 +93,8 @@ def _repair(text, tokens, spans, cased):
     """Extend every span that differs from its token to its neighbours or white space, in place."""
     for k, (token, span) in enumerate(zip(tokens, spans, strict=True)):
         start, stop = span
-        found = text[start:stop] if cased else text[start:stop].lower()
-        if found == _bare(token, cased):
+        spelt = text[start:stop] if cased else text[start:stop].lower()
+        if spelt == _bare(token, cased):
             continue
         first = spans[k - 1][1] if k else 0
         last = spans[k + 1][0] if k + 1 < len(spans) else len(text)

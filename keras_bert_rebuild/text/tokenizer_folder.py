@@ -112,15 +112,15 @@ class TokenizerFolder(os.PathLike[str]):
         """
         settings = {} if normalizer and self.is_generic else self.settings
         default = normalizer if normalizer.get("type") == "BertNormalizer" else {}
-        found = {setting: settings.get(setting, default.get(name)) for setting, name in IN_NORMALIZER.items()}
-        wrong = next((item for item in found.items() if item[1] not in (None, True, False)), None)
+        values = {setting: settings.get(setting, default.get(name)) for setting, name in IN_NORMALIZER.items()}
+        wrong = next((item for item in values.items() if item[1] not in (None, True, False)), None)
         if wrong is not None:
             raise ValueError(f"{wrong[0]} at {self.folder} must be true or false; got {wrong[1]!r:.40}.")
         for setting in ("never_split", "do_basic_tokenize"):
             if settings.get(setting) not in (None, True, []):
                 path, value = self.folder / "tokenizer_config.json", settings[setting]
                 warnings.warn(f"{setting} in {path} is ignored, as transformers 5 does: {value!r:.60}.", stacklevel=4)
-        return {setting: value for setting, value in found.items() if value is not None}
+        return {setting: value for setting, value in values.items() if value is not None}
 
     def row_settings(self, pipeline=None):
         """What the files say of rows, as arguments of a tokenizer, as transformers reads it.
@@ -151,7 +151,7 @@ class TokenizerFolder(os.PathLike[str]):
 
     def special_tokens(self):
         """The special tokens in the settings, by `SPECIAL_NAMES`."""
-        found = {}
+        tokens = {}
         for file in SPECIAL_FILES:
             for name in SPECIAL_NAMES:
                 token = self.json(file).get(f"{name}_token")
@@ -160,8 +160,8 @@ class TokenizerFolder(os.PathLike[str]):
                     got = f"{type(token).__name__} {token!r:.40}"
                     raise ValueError(f"{name}_token in {self.folder / file} must be a string; got {got}.")
                 if token:
-                    found[name] = token
-        return found
+                    tokens[name] = token
+        return tokens
 
     def mask_takes_space(self, mask):
         """Whether white space before a written mask, this token, belongs to it, as for RoBERTa; None if the files do not say."""
@@ -193,9 +193,9 @@ class TokenizerFolder(os.PathLike[str]):
         added, vocabulary = {}, dict(vocabulary)
         tokens = {i: token for token, i in vocabulary.items()}
         for (content, i), token in listed.items():
-            known = vocabulary.setdefault(content, i)
-            if known != i or tokens.setdefault(i, content) != content:
-                clash = f"{content!r} has {i} and {known}" if known != i else f"{content!r} has {i}, and so has {tokens[i]!r}"
+            earlier = vocabulary.setdefault(content, i)
+            if earlier != i or tokens.setdefault(i, content) != content:
+                clash = f"{content!r} has {i} and {earlier}" if earlier != i else f"{content!r} has {i}, and so has {tokens[i]!r}"
                 raise ValueError(f"the files at {self.folder} must give every added token an id of its own; {clash}.")
             added[content] = token
         following = max(tokens, default=-1) + 1
@@ -245,17 +245,17 @@ class TokenizerFolder(os.PathLike[str]):
 
     def _more_special(self):
         """Special tokens in the settings, besides those that every tokenizer has."""
-        found = []
+        tokens = []
         for file in SPECIAL_FILES:
             for name in MORE_SPECIAL:
-                given = self.json(file).get(name)
-                listed = list(given.values()) if isinstance(given, dict) else given or []
+                value = self.json(file).get(name)
+                listed = list(value.values()) if isinstance(value, dict) else value or []
                 contents = listed if isinstance(listed, list) else [None]
                 contents = [token.get("content") if isinstance(token, dict) else token for token in contents]
                 if not all(isinstance(content, str) and content for content in contents):
-                    raise ValueError(f"{name} in {self.folder / file} must be a list of tokens; got {given!r:.80}.")
-                found += contents
-        return list(dict.fromkeys(found))
+                    raise ValueError(f"{name} in {self.folder / file} must be a list of tokens; got {value!r:.80}.")
+                tokens += contents
+        return list(dict.fromkeys(tokens))
 
 
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])

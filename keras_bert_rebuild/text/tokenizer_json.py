@@ -39,18 +39,18 @@ class RowTokens:
 
 def section(values, name, path):
     """The object under a name in a JSON object, empty if missing; a ValueError for anything else."""
-    found = values.get(name)
-    if found is not None and not isinstance(found, dict):
-        raise ValueError(f"{name!r} in {path} must be a JSON object; got {type(found).__name__} {found!r:.40}.")
-    return found or {}
+    value = values.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise ValueError(f"{name!r} in {path} must be a JSON object; got {type(value).__name__} {value!r:.40}.")
+    return value or {}
 
 
 def objects(values, name, path):
     """The list of objects under a name, empty if missing; a ValueError for anything else."""
-    found = values.get(name)
-    if found is not None and not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
-        raise ValueError(f"{name!r} in {path} must be a list of JSON objects; got {type(found).__name__} {found!r:.40}.")
-    return found or []
+    value = values.get(name)
+    if value is not None and not (isinstance(value, list) and all(isinstance(each, dict) for each in value)):
+        raise ValueError(f"{name!r} in {path} must be a list of JSON objects; got {type(value).__name__} {value!r:.40}.")
+    return value or []
 
 
 def model_type(values, path):
@@ -196,17 +196,17 @@ def _cls_last(sep="", cls="", *_):
 
 def _template(processor, name, path):
     """A template as pairs of a special token, `$A` or `$B`, and a segment."""
-    special, found = section(processor, "special_tokens", path), []
+    special, parts = section(processor, "special_tokens", path), []
     for piece in objects(processor, name, path):
         kind, value = next(iter(piece.items()), (None, None))
         if not isinstance(value, dict):
             raise ValueError(f"{name!r} in the post_processor of {path} must consist of objects; got {piece!r:.60}.")
         if kind == "Sequence":
-            found.append((f"${value.get('id')}", value.get("type_id", 0)))
+            parts.append((f"${value.get('id')}", value.get("type_id", 0)))
         else:
             tokens = section(special, str(value.get("id")), path).get("tokens") or [value.get("id")]
-            found += [(token, value.get("type_id", 0)) for token in tokens]
-    return found
+            parts += [(token, value.get("type_id", 0)) for token in tokens]
+    return parts
 
 
 # Parts of a regular expression with which it may match nothing, and so add text without replacing any.

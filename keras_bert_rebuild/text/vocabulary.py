@@ -60,9 +60,9 @@ def is_cased(tokens):
     Args:
         tokens: the tokens, without added ones; a `Vocabulary` knows.
     """
-    known = tokens.cased if isinstance(tokens, Vocabulary) else None
-    if known is not None:
-        return known
+    stated = tokens.cased if isinstance(tokens, Vocabulary) else None
+    if stated is not None:
+        return stated
     return any(token != token.lower() for token in tokens if not (token.startswith("[") and token.endswith("]")))
 
 
@@ -139,8 +139,8 @@ def train_vocabulary(words, size, max_characters=1000):
     )
     learned = sorted(model.get_vocab().items(), key=lambda item: item[1])
     pieces = (piece[1:] if piece.startswith(WORD_START) else f"##{piece}" for piece, _ in learned)
-    known = {*SPECIAL_TOKENS, *alphabet, "", "##"}
-    new = [piece for piece in dict.fromkeys(pieces) if piece not in known]
+    present = {*SPECIAL_TOKENS, *alphabet, "", "##"}
+    new = [piece for piece in dict.fromkeys(pieces) if piece not in present]
     return [*SPECIAL_TOKENS, *alphabet, *new[:rest]]
 
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from helpers import small_runs
 from helpers.command_line import run_verb, said_by_verb
-from helpers.small_corpus import small_corpus
-from helpers.small_recipe import write_recipe, write_text
+from helpers.small_corpus import small_corpus, write_text
+from helpers.small_runs import write_recipe
 
 from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.cli.main import main

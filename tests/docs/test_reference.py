@@ -1,12 +1,16 @@
-"""The reference lists everything public under its name, and every option of the command line."""
+"""The pages that are written by programs equal what these write today, and the reference has every public name."""
 
 import importlib
+import json
 import re
 from pathlib import Path
 
-from helpers import command_line_page
+import keras
+import pytest
+from helpers import article_page, command_line_page, families_page
 
 import keras_bert_rebuild
+from keras_bert_rebuild.explain.config_at import released
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(REFERENCE.glob("*.md"))}
@@ -85,3 +89,62 @@ def test_the_page_of_the_command_line_equals_the_parser():
 def test_every_verb_has_a_title():
     for verb in command_line_page.VERBS:
         assert f"\n## keras-bert {verb}\n" in PAGES["command-line.md"]
+
+
+# The article's page is what its notebook prints, line by line.
+
+
+@pytest.mark.slow(torch=True)
+@pytest.mark.skipif(keras.config.backend() != "torch", reason="run on torch, which compiles nothing")
+def test_the_page_equals_what_the_notebook_prints():
+    """`python tests/helpers/article_page.py` writes the page."""
+    assert article_page.PAGE.read_text(encoding="utf-8") == article_page.page()
+
+
+def test_the_page_tells_every_step_and_no_check_failed():
+    page = article_page.PAGE.read_text(encoding="utf-8")
+    for number in range(1, 10):
+        assert page.count(f"## Step {number}: ") == 1
+    assert "## Steps 10 to 14: " in page
+    assert page.count("**A correction:**") == 5
+    printed = "\n".join(part.partition("\n```")[0] for part in page.split("```text\n")[1:])
+    # What is false is said to be false in the text above it.
+    wrong = [line for line in printed.splitlines() if "False" in line]
+    assert wrong == ["all zeros: False | all ones: False", "a ReLU gives the numbers of the layer: False"]
+
+
+def test_the_notebook_has_no_outputs_of_its_own():
+    cells = json.loads(article_page.NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert not any(cell.get("outputs") for cell in cells)
+
+
+# The gallery of the families is what the code draws and counts.
+
+
+def test_the_page_equals_what_the_anatomy_says():
+    """`python tests/helpers/families_page.py` writes page and pictures."""
+    assert families_page.PAGE.read_text(encoding="utf-8") == families_page.page()
+
+
+def test_every_picture_equals_what_is_drawn():
+    drawn = families_page.pictures()
+    assert {path.name for path in families_page.PICTURES.iterdir()} == drawn.keys()
+    for name, text in drawn.items():
+        assert (families_page.PICTURES / name).read_text(encoding="utf-8") == text, name
+
+
+@pytest.mark.parametrize("module", families_page.modules(), ids=families_page.name_of_module)
+def test_every_released_size_is_on_the_page_with_its_parameters(module):
+    rows = dict(re.findall(r"^\| (\S+) \| ([\d,]+) \|$", families_page.page(), re.MULTILINE))
+    for name, _, count in module.SIZES:
+        config, heads = released()[name]
+        assert config.num_params(heads) == count
+        assert rows[name] == f"{count:,}"
+
+
+def test_the_tables_of_checkpoints_are_those_that_are_tried():
+    assert families_page.TABLES.read_text(encoding="utf-8") == families_page.page_with_tables()
+    families = {families_page.name_of_module(module) for module in families_page.modules()}
+    for family, capability in families_page.MISSING:
+        assert family in families
+        assert capability in families_page.CAPABILITIES

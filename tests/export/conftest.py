@@ -7,13 +7,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 NEEDED = ("onnx", "onnxruntime", "openvino", "nncf", "pyarrow")
-WITH_THEM = [
-    "test_exported_retriever.py",
-    "test_onnx_model.py",
-    "test_openvino.py",
-    "test_parquet_vectors.py",
-    "test_served_tasks.py",
-    "test_serving_page.py",
-]
+WITH_THEM = ["test_exported_retriever.py", "test_onnx_model.py", "test_served_tasks.py"]
 
 collect_ignore = [] if all(map(importlib.util.find_spec, NEEDED)) else WITH_THEM

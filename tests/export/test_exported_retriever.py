@@ -1,10 +1,11 @@
-"""Indexes of exported models: vectors beside those of the task, the command from corpus to hits, what is refused."""
+"""Indexes of exported models: vectors beside those of the task, the command from corpus to hits, what is refused; parquet files."""
 
 import functools
 import json
 import shutil
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from eight_scripts import TEXTS, small_export
 from helpers.command_line import said_by_verb
@@ -12,6 +13,8 @@ from helpers.small import spread
 
 import keras_bert_rebuild
 from keras_bert_rebuild import LateInteractionEmbedder, Reranker, SentenceEmbedder, SparseEmbedder
+from keras_bert_rebuild.cli import embed
+from keras_bert_rebuild.cli.embed import written_vectors
 from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
 from keras_bert_rebuild.search.index import Index
@@ -107,3 +110,29 @@ def test_prompts_that_are_not_pooled_are_in_no_folder(tmp_path, rng):
     found = ExportedRetriever.load(keras_bert_rebuild.export(task, None, tmp_path / "folder", "openvino"))
     with pytest.raises(ValueError, match="prompt must be None or the exported '', which is not pooled"):
         found.queries(SHORT)
+
+
+# Vectors in a parquet file, where pyarrow is installed.
+
+
+def test_texts_and_vectors_come_back(tmp_path, monkeypatch, rng):
+    monkeypatch.setattr(embed, "GROUP", 2)
+    texts, vectors = ["eins", "", "三"], rng.normal(size=(3, 4)).astype("float32")
+    with written_vectors(tmp_path / "a.parquet", 3) as write:
+        for text, vector in zip(texts, vectors, strict=True):
+            assert write(text, vector) == 4
+    table = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+    assert table["text"].to_pylist() == texts
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), "float32"), vectors)
+
+
+def interrupted(path):
+    with written_vectors(path, 3) as write:
+        write("a", np.ones(2, "float32"))
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())

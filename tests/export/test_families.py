@@ -49,7 +49,7 @@ def test_another_runtime_answers_the_same(module, model, tokenizer, capability, 
         keras_bert_rebuild.export(model, tokenizer, folder, format)
     if not folder.exists():
         return
-    got = run_foreign("foreign_runtime.py", folder, TEXTS, tmp_path)
+    got = run_foreign("tokenizers", folder, TEXTS, tmp_path)
     expected, encoded = own_answers(model, tokenizer)
     np.testing.assert_array_equal(got["input_ids"], encoded.ids)
     np.testing.assert_allclose(got["last_hidden_state"][encoded.mask == 1], expected, atol=1e-5)
@@ -64,6 +64,6 @@ def test_a_saved_model_answers_the_same_or_is_refused_with_its_tokenizer(module,
             keras_bert_rebuild.export(model, tokenizer, tmp_path / "served")
         return
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "served")
-    got = run_foreign("foreign_tensorflow.py", tmp_path / "served", TEXTS, tmp_path)
+    got = run_foreign("tensorflow", tmp_path / "served", TEXTS, tmp_path)
     expected, encoded = own_answers(model, tokenizer)
     np.testing.assert_allclose(got["last_hidden_state"][encoded.mask == 1], expected, atol=1e-5)

@@ -24,7 +24,7 @@ def test_text_goes_in_and_vectors_come_out(tmp_path, rng):
     model, tokenizer = static_export(rng)
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", poolings=("cls", "mean"), normalize=True)
     assert b"_XlaMustCompile" not in (tmp_path / "served" / "saved_model.pb").read_bytes()
-    got = run_foreign("foreign_tensorflow.py", tmp_path / "served", TEXTS, tmp_path)
+    got = run_foreign("tensorflow", tmp_path / "served", TEXTS, tmp_path)
     pooled = embedding_model(model, ("cls", "mean"), normalize=True, any_length=True)
     np.testing.assert_allclose(got["sentence_embedding"], answers(pooled, tokenizer, TEXTS)[1][0], atol=1e-5)
     np.testing.assert_allclose(got["pair_sentence_embedding"], answers(pooled, tokenizer, TEXTS, TEXTS[::-1])[1][0], atol=1e-5)
@@ -36,7 +36,7 @@ def test_text_goes_in_and_vectors_come_out(tmp_path, rng):
 def test_a_classifier_answers_with_labels_and_tokens_with_their_ids(tmp_path, rng):
     model, tokenizer = small_export(rng, ["classification", "token_classification"])
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", max_len=40)
-    got = run_foreign("foreign_tensorflow.py", tmp_path / "served", TEXTS, tmp_path)
+    got = run_foreign("tensorflow", tmp_path / "served", TEXTS, tmp_path)
     encoded, (logits, of_tokens) = answers(model, tokenizer, TEXTS)
     np.testing.assert_array_equal(got["input_ids"], encoded.ids)
     np.testing.assert_allclose(got["logits"], logits, atol=1e-5)
@@ -77,7 +77,7 @@ def test_the_tokenizer_in_the_graph_has_every_setting(tmp_path, rng):
     model, tokenizer = small_export(rng, ["token_classification"])
     tokenizer = tokenizer.with_options(cased=False, strip_accents=False, tokenize_chinese_chars=False, truncation_side="left")
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", max_len=40)
-    got = run_foreign("foreign_tensorflow.py", tmp_path / "served", TEXTS, tmp_path)
+    got = run_foreign("tensorflow", tmp_path / "served", TEXTS, tmp_path)
     expected = tokenizer.encode_batch(TEXTS, max_len=40, pad_to="longest").ids
     np.testing.assert_array_equal(got["input_ids"], expected)
     assert (expected != small_export(rng)[1].encode_batch(TEXTS, max_len=40, pad_to="longest").ids).any()

@@ -6,16 +6,55 @@
 import contextlib
 import os
 import re
+import shlex
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from helpers.page_blocks import run_shell
+from keras_bert_rebuild.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "guides").glob("*.md"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 LEFT_OUT = "..."
+
+
+def blocks(page):
+    """Language and text of every block of a page, in order."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def run_blocks(page):
+    """Run the blocks marked as Python and sh in the current folder; returns the names that their Python defines."""
+    namespace = {"__name__": "__main__"}
+    for language, block in blocks(page):
+        if language == "python":
+            exec(compile(block, page.name, "exec"), namespace)
+        elif language == "sh":
+            run_shell(block)
+    return namespace
+
+
+def run_shell(block, stdout=None):
+    """Run a block command by command; `keras-bert` in this process, which has imported everything, all else in bash.
+
+    Args:
+        block: the commands.
+        stdout: a file for what bash prints, as `subprocess.run` takes it.
+    """
+    rest = ""
+    for line in block.replace("\\\n", " ").splitlines(keepends=True):
+        if not rest and line.startswith("keras-bert "):
+            assert main(shlex.split(line, comments=True)[1:]) == 0, line
+            continue
+        rest += line
+        if not re.search(r"<<'END'", rest) or line == "END\n":
+            sys.stdout.flush()
+            path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+            subprocess.run(["bash", "-euc", rest], check=True, env=os.environ | {"PATH": path}, stdout=stdout)
+            rest = ""
+    assert not rest
 
 
 def run_guide(page):

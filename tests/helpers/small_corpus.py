@@ -1,4 +1,4 @@
-"""A corpus whose tokens are all different, so that an id identifies its position."""
+"""A corpus whose tokens are all different, so that an id identifies its position; and a text."""
 
 import numpy as np
 
@@ -23,3 +23,11 @@ def small_corpus(documents=20, passages=10, longest=14, pieces=0.0, seed=0):
 def document_of(corpus, ids):
     """The number of the document that tokens come from."""
     return np.searchsorted(corpus.document_starts, np.asarray(ids) - FIRST, side="right") - 1
+
+
+def write_text(path, documents=20):
+    """A text whose documents each have a word of their own, twice in every passage."""
+    names = ["".join(chr(97 + int(digit)) for digit in f"{i:03d}") for i in range(documents)]
+    said = [[f"the {name} sat on mat {j} and the {name} ran {i * j}" for j in range(6)] for i, name in enumerate(names)]
+    path.write_text("\n\n".join("\n".join(passages) for passages in said) + "\n")
+    return path

@@ -4,6 +4,7 @@ import shutil
 
 import keras
 import numpy as np
+import yaml
 
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
@@ -28,6 +29,30 @@ FOUR_STEPS = {
     "model": {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16},
     "steps": 4,
     "evaluate_steps": 2,
+}
+
+
+# A recipe whose training takes a second.
+RECIPE = {
+    "vocab_size": 220,
+    "cased": False,
+    "tokens_per_parameter": 1,
+    "sizes": [
+        {"model": FOUR_STEPS["model"]},
+        {"model": {**FOUR_STEPS["model"], "hidden_size": 256, "intermediate_size": 512}},
+    ],
+    "training": {
+        "learning_rate": 1e-2,
+        "packing": True,
+        "mask_rate": 0.3,
+        "schedule": "trapezoidal",
+        "decay_fraction": 0.5,
+        "held_out": 0.2,
+        "evaluation_steps": 1,
+        "workers": 0,
+        "jit_compile": SETTINGS["jit_compile"],
+        "phases": [{"steps": 1, "batch_size": 2, "seq_len": 12}, {"steps": 3, "batch_size": 4, "seq_len": 16}],
+    },
 }
 
 
@@ -56,3 +81,9 @@ def check_resumption(whole, corpus, folder, settings, results=("model",), run=pr
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
     digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (given, folder)]
     assert digests[0] == digests[1]
+
+
+def write_recipe(path, **changes):
+    """A YAML file of the recipe, with some fields of its training changed."""
+    path.write_text(yaml.safe_dump({**RECIPE, "training": {**RECIPE["training"], **changes}}))
+    return path

@@ -1,8 +1,14 @@
 """Retrievers without a model, whose vectors are whole numbers that depend on the text alone, and a small corpus.
 
 Products and sums of such vectors are exact in float32, so that texts of equal vectors have equal scores in any order of summation.
+
+`python small_search.py CORPUS FOLDER DTYPE RESCORING CALL [overwrite]` makes an index and kills itself at the CALL-th call of
+`os.fsync`; 0 is never.
 """
 
+import os
+import signal
+import sys
 import zlib
 
 import numpy as np
@@ -93,3 +99,24 @@ def product(kind, query, document):
         shared = [(weights[i], w) for i, w in zip(query[0].tolist(), query[1].tolist(), strict=True) if i in weights]
         return sum(a * b for a, b in shared) if shared else None
     return sum(max(float(a @ b) for b in document) for a in query) if len(document) else None
+
+
+def die_at(call):
+    """Kill this process at a call of `os.fsync`."""
+    left, fsync = [call], os.fsync
+
+    def dying(descriptor):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(descriptor)
+
+    os.fsync = dying
+
+
+if __name__ == "__main__":
+    from keras_bert_rebuild.search.index import Index
+
+    corpus, folder, dtype, rescoring, call, *more = sys.argv[1:]
+    die_at(int(call))
+    Index.build(corpus, folder, WholeNumbers(), dtype=dtype, rescoring=rescoring, block=7, model="m", overwrite="overwrite" in more)

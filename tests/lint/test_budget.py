@@ -42,7 +42,6 @@ SLIVER = 40
 SLIVERS = {
     "interpret/masked_words.py",
     "kernels/tensorflow_replicas.py",
-    "recipes/probing/linear_probe.py",
 }
 
 # How many files of the package `get_model` imports, directly or not.

@@ -43,10 +43,8 @@ EMPTY_NAMES_LEFT = {
     "checkpoints": 14,
     "cli": 59,
     "config.py": 3,
-    "data": 81,
-    "datasets": 2,
+    "data": 23,
     "explain": 40,
-    "export": 14,
     "families": 6,
     "files": 15,
     "interpret": 56,
@@ -54,10 +52,8 @@ EMPTY_NAMES_LEFT = {
     "layers": 6,
     "models": 50,
     "pretrained": 35,
-    "recipes": 85,
-    "search": 33,
+    "recipes": 18,
     "tasks": 81,
-    "text": 33,
     "training": 23,
 }
 # Values that a test passes to a function.

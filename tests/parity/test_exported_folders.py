@@ -29,7 +29,7 @@ TEXTS = [text for text in TEXTS if "y" * 200 not in text]
 def test_transformers_answers_the_same_with_the_head_of_a_task(tmp_path, rng, head, names):
     model, tokenizer = small_export(rng, [head])
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", "huggingface")
-    got = run_foreign("foreign_transformers.py", tmp_path / "folder", TEXTS, tmp_path)
+    got = run_foreign("transformers", tmp_path / "folder", TEXTS, tmp_path)
     encoded, (expected,) = answers(model, tokenizer, TEXTS)
     values = got["logits"] if names == ["logits"] else np.stack([got[name] for name in names], axis=-1)
     if expected.ndim == 3:

@@ -1,14 +1,17 @@
-"""Whole folders: tokenizer, pipeline, and conversions between formats, read by the libraries they are written for."""
+"""Folders with every head and their tokenizers, read by the libraries they are written for, and theirs read here."""
 
 import cases
+import keras
 import numpy as np
 import pytest
 import torch
 import transformers
 from helpers import minilm
+from helpers.run_model import answers
 from safetensors.numpy import load_file
 
-from keras_bert_rebuild import Tokenizer, from_pretrained, load_vocabulary, save_pretrained
+from keras_bert_rebuild import Tokenizer, build_model, from_pretrained, load_vocabulary, save_pretrained
+from keras_bert_rebuild.models.heads import heads_of
 
 TEXTS = ["The harbour was quiet.", "Déjà vu, naïve café!", "unbelievably long-winded words", "博物馆 in London"]
 
@@ -82,3 +85,47 @@ def test_a_trained_model_agrees_at_any_length_without_padding():
 def cases_folder(tmp_path, case):
     cases.make_model(case).save_pretrained(tmp_path / case)
     return tmp_path / case
+
+
+# Every family with every head: folders of transformers read here, and our folders read by transformers.
+
+
+pairs = pytest.mark.parametrize(("family", "kind"), cases.PAIRS)
+
+
+def theirs_of(family, kind):
+    labels = {"num_labels": 3} if "Classification" in kind else {}
+    return cases.random_model(family, kind, {**cases.FAMILIES[family], **labels})
+
+
+def assert_same_answers(ours, theirs):
+    ids, segments = cases.make_inputs(theirs)
+    real = ids != theirs.config.pad_token_id
+    for expected, got in zip(cases.outputs_of(theirs, ids, segments), answers(ours, ids, segments), strict=True):
+        if expected.shape[:2] == ids.shape:
+            expected, got = expected[real], got[real]
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+@pairs
+def test_their_folder_gives_the_same_answers_here(family, kind, tmp_path):
+    theirs = theirs_of(family, kind)
+    theirs.save_pretrained(tmp_path)
+    ours = from_pretrained(tmp_path)
+    assert not ours.load_report.unused
+    assert_same_answers(ours, theirs)
+
+
+@pairs
+def test_our_folder_has_every_weight_in_transformers_and_gives_the_same_answers(family, kind, tmp_path):
+    theirs_of(family, kind).save_pretrained(tmp_path / "theirs")
+    known = from_pretrained(tmp_path / "theirs")
+    keras.utils.set_random_seed(4)
+    ours = build_model(known.config, heads_of(known))
+    for variable in ours.weights:  # no bias 0, no gamma 1
+        variable.assign(variable + keras.random.normal(variable.shape, stddev=0.2))
+    save_pretrained(ours, tmp_path / "ours")
+    theirs, info = getattr(transformers, family + kind).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert {name: list(keys) for name, keys in info.items() if keys} == {}
+    assert theirs.config.architectures == [family + kind]
+    assert_same_answers(ours, theirs.eval())

@@ -1,9 +1,10 @@
-"""Scores are those of scikit-learn, scipy and seqeval on random cases."""
+"""Scores are those of scikit-learn, scipy, seqeval and trec_eval on random cases, and a logistic regression is scikit-learn's."""
 
 import warnings
 
 import numpy as np
 import pytest
+import pytrec_eval
 import scipy.stats
 import seqeval.metrics
 import seqeval.scheme
@@ -11,8 +12,11 @@ import sklearn.metrics
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
 
-from keras_bert_rebuild.tasks.metrics import classes, entities
+from keras_bert_rebuild.tasks.metrics import average_precision, classes, entities, ranking_scores_by_query
+from keras_bert_rebuild.tasks.metrics.linear_probe import fit_linear_probe
 from keras_bert_rebuild.tasks.tag_schemes import in_scheme, spans_of_tags, tags_of_entities
 
 pairs = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcde")), min_size=1, max_size=40)
@@ -116,3 +120,51 @@ def test_entities_are_those_of_the_pipeline_of_transformers(labels, data):
     theirs = [(group["entity_group"], group["start"], group["end"]) for group in pipeline.group_entities(rows)]
     ours = spans_of_tags([entities.canonical(tag, entities.notation_of(labels)) for tag in tags])
     assert [tuple(span) for span in ours] == [group for group in theirs if group[0] != "O"]
+
+
+# Scores of rankings are those of trec_eval, with equal scores, and average precision is scikit-learn's.
+
+
+NAMES = {"ndcg@10": "ndcg_cut_10", "ndcg": "ndcg", "mrr": "recip_rank", "recall@5": "recall_5", "map@5": "map_cut_5", "map": "map"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_scores_of_many_queries_equal_those_of_trec_eval(seed):
+    rng = np.random.default_rng(seed)
+    documents = [f"doc-{number}" for number in range(40)]
+    judgements, run = {}, {}
+    for query in range(60):
+        judged = rng.choice(documents, rng.integers(1, 20), replace=False)
+        found = rng.choice(documents, rng.integers(1, 40), replace=False)
+        judgements[f"q{query}"] = {str(each): int(rng.integers(-1, 4)) for each in judged}
+        # Few different scores, and some that differ only beyond float32.
+        run[f"q{query}"] = {str(each): float(rng.integers(0, 5) + rng.choice([0, 1e-9, 0.25])) for each in found}
+    ours = ranking_scores_by_query(judgements, run, NAMES)
+    theirs = pytrec_eval.RelevanceEvaluator(judgements, set(NAMES.values())).evaluate(run)
+    assert len(ours) > 50
+    for query, scores in ours.items():
+        assert scores == pytest.approx({name: theirs[query][other] for name, other in NAMES.items()}, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_average_precision_is_that_of_scikit_learn(seed):
+    rng = np.random.default_rng(seed)
+    relevant, scores = rng.random(200) < 0.3, rng.integers(0, 30, 200) / 7
+    assert average_precision(relevant, scores) == pytest.approx(average_precision_score(relevant, scores))
+
+
+# Multinomial logistic regression against scikit-learn's.
+
+
+@pytest.mark.parametrize(("n", "width", "labels"), [(200, 8, 2), (200, 8, 5), (60, 100, 3)])
+@pytest.mark.parametrize("l2", [1.0, 1e-3])
+def test_the_fit_is_scikit_learns(n, width, labels, l2):
+    rng = np.random.default_rng(n + labels)
+    answers = np.arange(n) % labels
+    vectors = rng.standard_normal((labels, width))[answers] + rng.standard_normal((n, width)) * rng.uniform(0.2, 3, width) + 1
+    peer = LogisticRegression(C=(2 if labels == 2 else 1) / (l2 * n), tol=1e-10, max_iter=10_000).fit(vectors, answers)
+    probe = fit_linear_probe(vectors, answers, labels, l2)
+    np.testing.assert_allclose(np.exp(probe.log_probabilities(vectors)), peer.predict_proba(vectors), atol=1e-5)
+    # For two labels scikit-learn has the difference of their vectors.
+    kernel = probe.kernel.T if labels > 2 else (probe.kernel[:, 1:] - probe.kernel[:, :1]).T
+    np.testing.assert_allclose(kernel, peer.coef_, atol=1e-4)

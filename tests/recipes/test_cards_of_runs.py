@@ -5,8 +5,8 @@ import math
 
 import pytest
 from helpers import small_runs
-from helpers.small_corpus import small_corpus
-from helpers.small_recipe import write_recipe, write_text
+from helpers.small_corpus import small_corpus, write_text
+from helpers.small_runs import write_recipe
 from helpers.small_tasks import PETS, TOKENIZER, small_encoder
 from huggingface_hub import ModelCard
 

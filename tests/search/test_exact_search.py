@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.retrieval import Document
+from keras_bert_rebuild.search import dense_storage
 from keras_bert_rebuild.search.exact_search import Best
 from keras_bert_rebuild.search.index import Index
 
@@ -146,3 +147,24 @@ def test_equal_pairs_are_scored_once_by_a_reranker(tmp_path):
     for found, hits in zip(index.search(["a"], 90), index.search(["a"], 90, reranker=reranker, depth=90), strict=True):
         assert [hit.id for hit in hits] == [hit.id for hit in found]
     assert reranker.pairs == [("a", CORPUS[index.documents.row(found[0].id)].text)]
+
+
+# Dense vectors: their signs as bits.
+
+
+@pytest.mark.parametrize("width", [1, 8, 63, 64, 65, 384])
+def test_bits_are_the_signs_of_numbers(width):
+    vectors = np.random.default_rng(width).normal(size=(5, width)).astype("float32")
+    vectors[0] = 0
+    bits = dense_storage.to_bits(vectors)
+    assert bits.shape == (-(-width // 64), 5)
+    np.testing.assert_allclose(dense_storage.from_bits(bits, width), np.where(vectors > 0, 1, -1) / width**0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [dense_storage.count_bits, dense_storage._count_by_table], ids=["numpy", "table"])
+def test_the_distance_counts_the_signs_that_differ(count, monkeypatch):
+    monkeypatch.setattr(dense_storage, "count_bits", count)
+    vectors, query = np.random.default_rng(1).normal(size=(2, 50, 200))[:, :20], None
+    vectors, query = vectors[0], vectors[1][:1]
+    found = dense_storage.hamming(dense_storage.to_bits(vectors), dense_storage.to_bits(query)[:, 0])
+    assert found.tolist() == ((vectors > 0) != (query > 0)).sum(1).tolist()

@@ -138,7 +138,7 @@ def test_a_replacement_that_was_killed_leaves_the_old_index_and_is_resumed(tmp_p
     corpus = corpus_file(tmp_path, "".join(f"{document.id}\t{document.text}\n" for document in CORPUS).encode())
     for folder in ("index", "old"):
         Index.build(OTHER, tmp_path / folder, WholeNumbers(), block=7, model="m")
-    code, out, err = finish(start("killed_index.py", corpus, tmp_path / "index", "binary", "int8", call, "overwrite"))
+    code, out, err = finish(start("small_search.py", corpus, tmp_path / "index", "binary", "int8", call, "overwrite"))
     assert code == -signal.SIGKILL, out + err
     assert Index.open(tmp_path / "index", WholeNumbers()).search(["w1"]) == Index.open(tmp_path / "old", WholeNumbers()).search(
         ["w1"]

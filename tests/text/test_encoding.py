@@ -1,15 +1,21 @@
-"""Overlapping windows over long texts."""
+"""Rows and windows over long texts, flat arrays of tokens, and labels of words as labels of tokens."""
 
+import itertools
 import tracemalloc
+import unicodedata
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from helpers import google_oracle
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import WordPieceTokenizer
 from keras_bert_rebuild.text.encoding import has_max_context, window_rows
+from keras_bert_rebuild.text.flat_tokens import WordSplitter
+from keras_bert_rebuild.text.segmented import align_labels, is_first_piece
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceSettings
 
 TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(60))])
 
@@ -131,3 +137,76 @@ def test_a_question_precedes_every_window_of_its_passage():
 def test_a_window_without_room_for_tokens_is_refused():
     with pytest.raises(ValueError, match="stride must be less than the 1 tokens that fit into a window of text 0; got 2"):
         TOKENIZER.encode_batch(["1 2 3"], [numbers(9)], max_len=7, truncation="only_second", stride=2, pad_to="longest")
+
+
+# `WordSplitter` against Google's algorithm, written plainly.
+
+
+SPLITTERS = {
+    settings: WordSplitter(settings)
+    for settings in itertools.starmap(WordPieceSettings, itertools.product((True, False), (None, True, False), (True, False)))
+}
+TEXTS = st.lists(
+    st.text(st.characters(exclude_categories=["Cn", "Cs"]) | st.sampled_from("aΣ\u0301\U0001d165中 .\t\0İ"), max_size=20),
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("settings", SPLITTERS, ids=str)
+@given(texts=TEXTS)
+def test_words_are_googles_and_every_character_has_its_origin(settings, texts):
+    flat = SPLITTERS[settings](texts, True)
+    told = {"strip_accents": settings.strip_accents, "tokenize_chinese_chars": settings.tokenize_chinese_chars}
+    expected = [google_oracle.words(text, not settings.do_lower_case, **told) for text in texts]
+    assert flat.lengths.tolist() == [len(words) for words in expected]
+    assert flat.strings(np.arange(len(flat.begins))) == [word for words in expected for word in words]
+    owners = np.repeat(np.arange(len(texts)), flat.lengths)
+    for begin, stop, owner in zip(flat.begins, flat.stops, owners, strict=True):
+        for character, origin in zip(flat.characters[begin:stop], flat.origins[begin:stop] - flat.texts[owner], strict=True):
+            source = texts[owner][origin]
+            form = source.lower() if settings.do_lower_case else source
+            form = unicodedata.normalize("NFD", form) if settings.strips else form
+            assert chr(character) in form or (source, chr(character)) == ("Σ", "ς")
+
+
+def test_without_offsets_none_are_returned():
+    flat = WordSplitter(WordPieceSettings())(["a b"], False)
+    assert flat.origins is None
+    assert flat.texts is None
+
+
+def test_no_texts_have_no_words():
+    for texts in ([], ["", " \0"]):
+        flat = WordSplitter(WordPieceSettings())(texts, True)
+        assert flat.strings(np.arange(0)) == []
+        assert flat.lengths.tolist() == [0] * len(texts)
+
+
+# Labels of words as labels of tokens.
+
+
+OF_PIECES = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "jo", "##hn", "in", "par", "##is"])
+
+
+def test_the_first_piece_has_the_label_or_every_piece_has_it():
+    words = OF_PIECES.encode_batch([["john", "in", "paris"], ["in"]], is_pretokenized=True, pad_to="longest").word_ids
+    labels = [[1, 0, 2], [0]]
+    none = -100
+    assert align_labels(words, labels).tolist() == [[none, 1, none, 0, 2, none, none], [none, 0, *[none] * 5]]
+    assert align_labels(words, labels, ignored=-1, label_all_pieces=True).tolist()[0] == [-1, 1, 1, 0, 2, 2, -1]
+    assert is_first_piece(words).sum(1).tolist() == [3, 1]
+
+
+def test_words_cut_off_have_no_label():
+    words = OF_PIECES.encode_batch([["john", "in", "paris"]], is_pretokenized=True, max_len=5, pad_to="longest").word_ids
+    assert align_labels(words, [[1, 0, 2]]).tolist() == [[-100, 1, -100, 0, -100]]
+
+
+def test_a_word_without_a_label_is_refused():
+    words = OF_PIECES.encode_batch([["john", "in"]], is_pretokenized=True, pad_to="longest").word_ids
+    with pytest.raises(ValueError, match="row 0 has 2 words and 1 labels"):
+        align_labels(words, [[1]])
+    with pytest.raises(ValueError, match="labels must be given for 1 rows; got 2"):
+        align_labels(words, [[1, 2], [3]])
+    with pytest.raises(ValueError, match="word_ids must be rows of one length"):
+        align_labels([[-1, 0, -1], [-1, -1]], [[1], []])

@@ -17,7 +17,7 @@ from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
 from keras_bert_rebuild.text.vocabulary import TOKEN_UNK
 
 
-def exact_duplicates(hashes, candidates, given=0):
+def exact_duplicates(hashes, candidates, start=0):
     """For every candidate that repeats an earlier text, the first text with the same hash.
 
     Hashes have 64 bits: two different texts have the same hash about once in 10¹⁹ pairs.
@@ -25,18 +25,18 @@ def exact_duplicates(hashes, candidates, given=0):
     Args:
         hashes: hashes of all texts, uint64 `(texts,)`.
         candidates: the indices of the texts to compare, ascending.
-        given: texts with an index below this are always retained.
+        start: texts with an index below this are always retained.
 
     Returns:
         The candidates that repeat an earlier text, ascending, and for each the index of the first such text.
     """
     _, first, which = np.unique(hashes[candidates], return_index=True, return_inverse=True)
     origin = first[which]
-    repeats = np.flatnonzero((origin < np.arange(len(candidates))) & (candidates >= given))
+    repeats = np.flatnonzero((origin < np.arange(len(candidates))) & (candidates >= start))
     return candidates[repeats], candidates[origin[repeats]]
 
 
-def near_duplicates(bands, candidates, similar, given=0):
+def near_duplicates(bands, candidates, similar, start=0):
     """The texts that are similar to an earlier, retained text.
 
     Texts are processed in order. Each is compared with the earlier retained texts that share a band with it, and retained if none
@@ -47,7 +47,7 @@ def near_duplicates(bands, candidates, similar, given=0):
         bands: an iterable that can be iterated twice: for every band the keys of all texts, uint64 `(texts,)`.
         candidates: the indices of the texts to compare, ascending.
         similar: a function of the indices of two texts that share a band, the earlier one first: whether one repeats the other.
-        given: texts with an index below this are always retained.
+        start: texts with an index below this are always retained.
 
     Returns:
         The indices of the removed texts, ascending, and for each the index of the retained text.
@@ -65,7 +65,7 @@ def near_duplicates(bands, candidates, similar, given=0):
     staying, gone, origins = [defaultdict(list) for _ in range(groups.shape[1])], [], []
     for text, row in zip(texts.tolist(), groups.tolist(), strict=True):
         of_text = [(band, group) for band, group in enumerate(row) if group >= 0]
-        earlier = sorted({other for band, group in of_text for other in staying[band].get(group, ())}) if text >= given else ()
+        earlier = sorted({other for band, group in of_text for other in staying[band].get(group, ())}) if text >= start else ()
         origin = next((other for other in earlier if similar(other, text)), None)
         if origin is None:
             for band, group in of_text:
@@ -111,20 +111,20 @@ class Duplicates:
         sketches: its `Sketches`.
         similarity: documents and passages whose Jaccard similarity with an earlier one is at least this are removed too; None to
             remove exact duplicates only.
-        given: documents with an index below this are always retained.
+        start: documents with an index below this are always retained.
 
     Attributes:
         found: `Removed` by `(unit, kind)`, "documents" or "passages" and "exact" or "near".
         passages_stay: whether each passage is retained, bool `(passages,)`.
     """
 
-    def __init__(self, store, sketches, similarity=None, given=0):
+    def __init__(self, store, sketches, similarity=None, start=0):
         self.store, self.similarity = store, similarity
         self.passage_starts = np.asarray(store.passage_starts)
         self.document_starts = np.asarray(store.document_starts)
         self._continues = continuations(store.vocabulary)
         self.firsts = np.searchsorted(self.passage_starts, self.document_starts)
-        self._given = {"documents": given, "passages": int(self.firsts[given])}
+        self._start = {"documents": start, "passages": int(self.firsts[start])}
         hashes, words = sketches.hashes(), sketches.words()
         self.found = {}
         of_documents = sums_of_products(hashes, self.firsts[:-1], self.firsts[1:])
@@ -137,7 +137,7 @@ class Duplicates:
     def _decide(self, unit, compared, hashes, some_words, sketches):
         """Record which of the compared texts are removed; returns for every text whether it is retained."""
         staying = np.ones(len(compared), bool)
-        exact = Removed(*exact_duplicates(hashes, np.flatnonzero(compared), self._given[unit]))
+        exact = Removed(*exact_duplicates(hashes, np.flatnonzero(compared), self._start[unit]))
         staying[exact.texts] = False
         self.found[unit, "exact"] = exact
         if self.similarity is not None:
@@ -148,7 +148,7 @@ class Duplicates:
                     bands,
                     np.flatnonzero(compared & staying & some_words),
                     lambda one, other: similarity_of(sets(one), sets(other)) >= self.similarity,
-                    self._given[unit],
+                    self._start[unit],
                 )
             )
             staying[near.texts] = False
@@ -170,15 +170,15 @@ class Duplicates:
 
     def report(self):
         """What is removed, by unit and kind: the number of texts and tokens, and the first removed and retained text."""
-        found = {}
+        units = {}
         for (unit, kind), removed in self.found.items():
             starts = self.document_starts if unit == "documents" else self.passage_starts
             entry = {"texts": len(removed.texts), "tokens": int((starts[removed.texts + 1] - starts[removed.texts]).sum())}
             if len(removed.texts):
                 first = removed.texts[0], removed.origins[0]
                 entry["example"] = dict(zip(("removed", "stays"), (self._text(*starts[i : i + 2]) for i in first), strict=True))
-            found.setdefault(unit, {})[kind] = entry
-        return found
+            units.setdefault(unit, {})[kind] = entry
+        return units
 
     def _text(self, start, stop):
         tokens = [self.store.vocabulary[i] for i in self.store.ids_at(np.arange(start, min(stop, start + _EXAMPLE_TOKENS)))]
@@ -232,9 +232,9 @@ def deduplicate(tokens, output, scratch, similarity, workers, apart_from=()):
     stores = [TokenStore(folder) for folder in (*apart_from, tokens)]
     sketches = SketchesOfSeveral([_sketched(store, Path(scratch) / str(i), shape, workers) for i, store in enumerate(stores)])
     own, all_of = stores[-1], MixedCorpus(stores, [1] * len(stores))
-    given = len(all_of.document_starts) - len(own.document_starts)
-    duplicates = Duplicates(all_of, sketches, similarity, given)
-    first_own = int(duplicates.firsts[given])
+    start = len(all_of.document_starts) - len(own.document_starts)
+    duplicates = Duplicates(all_of, sketches, similarity, start)
+    first_own = int(duplicates.firsts[start])
     stays, begins = duplicates.passages_stay[first_own:], duplicates.begins()[first_own:]
     starts = own.passage_starts[:-1]
 

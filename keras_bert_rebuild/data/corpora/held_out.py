@@ -18,6 +18,9 @@ from keras_bert_rebuild.text.normalization import split_words
 # Tokens hashed at a time, few enough to stay in the processor's cache.
 _BLOCK = 1 << 17
 
+# The factor of the first of two hashes that are joined.
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
 
 def repeated_passages(corpus, other):
     """The indices of the passages of a corpus that also occur in another corpus, with the same ids.
@@ -32,25 +35,56 @@ def repeated_passages(corpus, other):
     Returns:
         An int64 array, ascending.
     """
-    hashes = np.concatenate([np.zeros(0, "uint64"), *_hashes(corpus)])
-    known, of_passage = np.unique(hashes, return_inverse=True)
-    seen = np.zeros(len(known), bool)
-    for found in _hashes(other):
-        indexes = np.searchsorted(known, found)
-        inside = indexes < len(known)
-        indexes, found = indexes[inside], found[inside]
-        seen[indexes[known[indexes] == found]] = True
-    return np.flatnonzero(seen[of_passage])
+    return np.flatnonzero(_occur(_hashes(corpus), _hashes(other)))
 
 
-def _hashes(corpus):
-    """Yield the hashes of the passages in order, a chunk at a time: uint64."""
+def _repeated_in_context(corpus, other, repeated):
+    """Of the repeated passages, those that the other corpus has next to the same passage, or also as a whole document."""
+    begins = _begins(corpus)
+    with_next = np.flatnonzero(~begins[1:-1])
+    with_next = with_next[_occur(_hashes_with_next(corpus), _hashes_with_next(other))]
+    alone = np.flatnonzero(begins[:-1] & begins[1:])
+    return np.unique(np.concatenate([with_next, with_next + 1, np.intersect1d(alone, repeated)]))
+
+
+def _occur(hashes, chunks):
+    """Which hashes occur among others; both are iterables of uint64 arrays, and of the others one at a time is in memory."""
+    distinct, indexes = np.unique(np.concatenate([np.zeros(0, "uint64"), *hashes]), return_inverse=True)
+    occurs = np.zeros(len(distinct), bool)
+    for chunk in chunks:
+        at = np.searchsorted(distinct, chunk)
+        inside = at < len(distinct)
+        at, chunk = at[inside], chunk[inside]
+        occurs[at[distinct[at] == chunk]] = True
+    return occurs[indexes]
+
+
+def _hashes(corpus, ahead=0):
+    """Yield the hashes of the passages in order, a chunk at a time, each with the first `ahead` of the next one: uint64."""
     starts = np.asarray(corpus.passage_starts)
     first, last = 0, len(starts) - 1
     while first < last:
         stop = max(int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1, first + 1)
-        yield passage_hashes(corpus.ids_at(np.arange(starts[first], starts[stop])), starts[first : stop + 1] - starts[first])
+        end = min(stop + ahead, last)
+        yield passage_hashes(corpus.ids_at(np.arange(starts[first], starts[end])), starts[first : end + 1] - starts[first])
         first = stop
+
+
+def _hashes_with_next(corpus):
+    """Yield the hashes of every two consecutive passages of a document, a chunk at a time: uint64."""
+    begins, first = _begins(corpus), 0
+    for hashes in _hashes(corpus, ahead=1):
+        joined = hashes[:-1] * _ODD + hashes[1:]
+        yield joined[~begins[first + 1 : first + 1 + len(joined)]]
+        first += len(joined)
+
+
+def _begins(corpus):
+    """Whether a document begins with a passage, and True after the last one: bool `(passages + 1,)`."""
+    starts = np.asarray(corpus.passage_starts)
+    begins = np.zeros(len(starts), bool)
+    begins[np.searchsorted(starts, np.asarray(corpus.document_starts))] = True
+    return begins
 
 
 class SomeDocuments:
@@ -65,7 +99,10 @@ class SomeDocuments:
     Attributes:
         document_starts, passage_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
         texts: the index, from 0, of the text that each document is part of, ascending, int64 `(documents,)`.
+        repeated: the fraction of the passages that training has in another context, see `unseen`.
     """
+
+    repeated = 0.0
 
     def __init__(self, corpus, documents, without=()):
         passages = np.asarray(corpus.passage_starts)
@@ -73,15 +110,15 @@ class SomeDocuments:
         documents = np.asarray(documents)
         counts = starts[documents + 1] - starts[documents]
         texts = np.repeat(np.arange(len(counts)), counts)
-        chosen = np.arange(len(texts)) + (starts[documents] - _sums(counts)[:-1])[texts]
+        numbers = np.arange(len(texts)) + (starts[documents] - _sums(counts)[:-1])[texts]  # of the passages
         if len(without):
-            remaining = ~np.isin(chosen, without)
-            texts, chosen = texts[remaining], chosen[remaining]
-        begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(chosen, prepend=-1) > 1))
+            remaining = ~np.isin(numbers, without)
+            texts, numbers = texts[remaining], numbers[remaining]
+        begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(numbers, prepend=-1) > 1))
         self._corpus = corpus
-        self._origins = passages[chosen[begins]]
-        self.passage_starts = _sums(passages[chosen + 1] - passages[chosen])
-        self.document_starts = self.passage_starts[np.append(begins, len(chosen))]
+        self._origins = passages[numbers[begins]]
+        self.passage_starts = _sums(passages[numbers + 1] - passages[numbers])
+        self.document_starts = self.passage_starts[np.append(begins, len(numbers))]
         self.texts = texts[begins]
         self.num_tokens = int(self.document_starts[-1])
         self.vocabulary = corpus.vocabulary
@@ -105,11 +142,10 @@ def split_documents(corpus, share, seed=0):
         seed: an integer.
 
     Returns:
-        Two corpora: the documents to train on, and the held-out documents without the passages that are also in training. See
-        `unseen`.
+        Two corpora: the documents to train on, and the held-out documents without what is also in training, see `unseen`.
 
     Raises:
-        ValueError: the corpus is too small, or all held-out passages are in training too.
+        ValueError: the corpus is too small, or everything that is held out is in training too.
     """
     if not 0 < share < 1:
         raise ValueError(f"the fraction of documents to hold out must be in (0, 1); got {share}.")
@@ -121,7 +157,7 @@ def split_documents(corpus, share, seed=0):
     return train, unseen(held_out, train)
 
 
-def chosen_documents(count, share, seed=0):
+def held_out_documents(count, share, seed=0):
     """The indices of the documents that `split_documents` holds out, ascending.
 
     Args:
@@ -143,32 +179,40 @@ def chosen_documents(count, share, seed=0):
 def _divided(corpus, share, seed):
     """The training and the held-out documents."""
     count = len(corpus.document_starts) - 1
-    chosen = chosen_documents(count, share, seed)
-    others = np.setdiff1d(np.arange(count), chosen, assume_unique=True)
-    return SomeDocuments(corpus, others), SomeDocuments(corpus, chosen)
+    held_out = held_out_documents(count, share, seed)
+    train = np.setdiff1d(np.arange(count), held_out, assume_unique=True)
+    return SomeDocuments(corpus, train), SomeDocuments(corpus, held_out)
 
 
 def unseen(held_out, train):
-    """The held-out corpus without the passages that are also in training.
+    """The held-out corpus without what is also in training.
+
+    Passages that are also in training are left out. If these are more than half of all, as in a small language, what is left would
+    be too little to judge pairs on: then only passages are left out that training has next to the same passage, or that are whole
+    documents. The others are new in their context, but not as passages.
 
     Args:
         held_out: the corpus to test on: a `TokenCorpus`, or any object with its attributes.
         train: the corpus to train on.
 
     Returns:
-        A `SomeDocuments`.
+        A `SomeDocuments`; its `repeated` is the fraction of passages that training has in another context.
 
     Raises:
         ValueError: fewer than two documents have passages left, so that they cannot form pairs.
     """
-    count = len(held_out.document_starts) - 1
-    left = SomeDocuments(held_out, np.arange(count), repeated_passages(held_out, train))
+    count, passages = len(held_out.document_starts) - 1, len(held_out.passage_starts) - 1
+    removed = repeated = repeated_passages(held_out, train)
+    if 2 * len(repeated) > passages:
+        removed = _repeated_in_context(held_out, train, repeated)
+    left = SomeDocuments(held_out, np.arange(count), removed)
     texts = len(np.unique(left.texts))
     if texts < 2:
         raise ValueError(
             f"expected at least 2 held-out documents with passages that are not in training; {texts} of {count} "
             f"{'has' if texts == 1 else 'have'} any: hold out more documents, or none."
         )
+    left.repeated = (len(repeated) - len(removed)) / (passages - len(removed))
     return left
 
 
@@ -212,7 +256,7 @@ def count_training_words(
     count, held_out = 0, set()
     if share:
         numbers = (number for number, _ in _documents(corpus, document_per_file, words.cased, advance))
-        held_out = set(chosen_documents(max(numbers, default=0), share, seed).tolist())
+        held_out = set(held_out_documents(max(numbers, default=0), share, seed).tolist())
     for count, passages in _documents(corpus, document_per_file, words.cased, advance):
         if count - 1 not in held_out:
             for passage in passages:

@@ -101,13 +101,13 @@ def signatures(hashes, starts, count):
 
     Reference: Dietzfelbinger et al., 1997, "A reliable randomized algorithm for the closest-pair problem".
     """
-    found = np.empty((len(starts) - 1, count), "uint32")
-    if not len(found):
-        return found
+    minima = np.empty((len(starts) - 1, count), "uint32")
+    if not len(minima):
+        return minima
     factors = keys(0, _FACTORS, np.arange(count) + SHINGLE_WORDS) | np.uint64(1)
     for i, factor in enumerate(factors):
-        found[:, i] = np.minimum.reduceat(((hashes * factor) >> np.uint64(32)).astype("uint32"), starts[:-1])
-    return found
+        minima[:, i] = np.minimum.reduceat(((hashes * factor) >> np.uint64(32)).astype("uint32"), starts[:-1])
+    return minima
 
 
 def band_keys(signature, bands, rows):
@@ -134,10 +134,10 @@ def sums_of_products(numbers, starts, ends):
     if not len(starts):
         return np.zeros(0, "uint64")
     sizes = ends - starts
-    places = np.arange(len(numbers)) - np.repeat(starts, sizes)
+    offsets = np.arange(len(numbers)) - np.repeat(starts, sizes)
     weights = keys(0, _FACTORS, np.arange(sizes.max()))
     # One is added; otherwise zeros at the end of a span would not change the sum.
-    return np.add.reduceat((numbers.astype("uint64") + np.uint64(1)) * weights[places], starts)
+    return np.add.reduceat((numbers.astype("uint64") + np.uint64(1)) * weights[offsets], starts)
 
 
 def similarity_of(first, second):

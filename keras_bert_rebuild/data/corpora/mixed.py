@@ -75,7 +75,7 @@ class MixedCorpus:
 
     @functools.cached_property
     def document_starts(self) -> npt.NDArray[np.int64]:
-        """The same for documents."""
+        """Offset of every document, and last the number of tokens: int64, `(documents + 1,)`, ascending."""
         return self._joined("document_starts")
 
     @functools.cached_property
@@ -178,21 +178,21 @@ class MixedExamples:
 
     def at(self, positions):
         """The spans or pieces at positions in the sequence: see `Examples.at` and `PackedRows.at`."""
-        windows, places = np.divmod(np.asarray(positions, "int64"), WINDOW)
-        places = permuted(keys(self._seed, windows, 0), WINDOW, places)
-        parts = np.searchsorted(self._ends, places, side="right")
-        indexes = windows * self._quotas[parts] + places - (self._ends - self._quotas)[parts]
+        windows, slots = np.divmod(np.asarray(positions, "int64"), WINDOW)
+        slots = permuted(keys(self._seed, windows, 0), WINDOW, slots)
+        parts = np.searchsorted(self._ends, slots, side="right")
+        indexes = windows * self._quotas[parts] + slots - (self._ends - self._quotas)[parts]
         return self._of_parts(parts, lambda number, rows: self._examples[number].at(indexes[rows]))
 
-    def of_other_documents(self, spans, draws):
-        """For every span, one of another document of the same corpus: see `Examples.of_other_documents`."""
+    def from_other_documents(self, spans, draws):
+        """For every span, one of another document of the same corpus: see `Examples.from_other_documents`."""
         parts = np.searchsorted(self._document_starts, spans.documents, side="right") - 1
 
-        def others(number, rows):
+        def in_part(number, rows):
             some = type(spans)(*(getattr(spans, field.name)[rows] for field in fields(spans)))
-            return self._examples[number].of_other_documents(self._moved(some, number, -1), draws[rows])
+            return self._examples[number].from_other_documents(self._moved(some, number, -1), draws[rows])
 
-        return self._of_parts(parts, others)
+        return self._of_parts(parts, in_part)
 
     def _of_parts(self, parts, make):
         """Combine what is made for the rows of every part."""
@@ -202,11 +202,11 @@ class MixedExamples:
             made.append((rows, self._moved(make(number, rows), number, 1)))
         return type(made[0][1])(*(_joined([(rows, getattr(of, f.name)) for rows, of in made]) for f in fields(made[0][1])))
 
-    def _moved(self, found, number, sign):
+    def _moved(self, spans, number, sign):
         """Shift positions and document indices of a part to those of the whole, or back if the sign is -1."""
         by = {"starts": self._token_starts, "ends": self._token_starts, "documents": self._document_starts}
-        names = {field.name for field in fields(found)}.intersection(by)
-        return replace(found, **{name: getattr(found, name) + sign * by[name][number] for name in names})
+        names = {field.name for field in fields(spans)}.intersection(by)
+        return replace(spans, **{name: getattr(spans, name) + sign * by[name][number] for name in names})
 
 
 def _joined(parts):

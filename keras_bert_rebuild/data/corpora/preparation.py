@@ -80,13 +80,13 @@ class Preparation:
         if not self.output.is_dir():
             return
         for path in part_files(self.output, "progress") + part_files(self.output, "index"):
-            found = read_description(path)
-            if found["version"] != VERSION:
+            description = read_description(path)
+            if description["version"] != VERSION:
                 raise ValueError(
-                    f"expected a separate folder for version {VERSION} of the format; {path} has version {found['version']}."
+                    f"expected a separate folder for version {VERSION} of the format; {path} has version {description['version']}."
                 )
             ours = {**self.settings, "parts": self.part[1]}
-            for name, value in {**dict.fromkeys(ours), **found["settings"], "parts": found["part"][1]}.items():
+            for name, value in {**dict.fromkeys(ours), **description["settings"], "parts": description["part"][1]}.items():
                 if ours.get(name) != value:
                     raise ValueError(
                         f"expected a separate folder for these settings; {self.output} has {name} {_shown(value)}, "
@@ -216,9 +216,9 @@ class Preparation:
 def _is_report(removed):
     """Whether the index's record of removed texts is well-formed."""
     try:
-        found = [entry for kinds in removed.values() for entry in kinds.values()]
-        whole = all(type(entry[name]) is int for entry in found for name in ("texts", "tokens"))
-        examples = [entry["example"] for entry in found if "example" in entry]
+        entries = [entry for kinds in removed.values() for entry in kinds.values()]
+        whole = all(type(entry[name]) is int for entry in entries for name in ("texts", "tokens"))
+        examples = [entry["example"] for entry in entries if "example" in entry]
         return whole and all(isinstance(example[name], str) for example in examples for name in ("removed", "stays"))
     except (KeyError, TypeError, AttributeError):
         return False

@@ -218,8 +218,8 @@ def _without_duplicates(run, prepare_in, **settings):
 def _digest_beside(settings, folder):
     """What identifies another store, whose vocabulary must be the same."""
     store = TokenStore(folder)
-    others, _ = read_indexes(store.path)
-    if others["vocabulary"]["sha256"] != settings["vocabulary"]["sha256"] or others["cased"] != settings["cased"]:
+    theirs, _ = read_indexes(store.path)
+    if theirs["vocabulary"]["sha256"] != settings["vocabulary"]["sha256"] or theirs["cased"] != settings["cased"]:
         raise ValueError(f"apart_from must list stores of the same vocabulary and case; those of {folder} differ.")
     return store.sha256
 

@@ -15,7 +15,6 @@ index, written when the shard is complete.
 import hashlib
 import json
 import re
-import warnings
 
 import numpy as np
 
@@ -107,16 +106,16 @@ def read_description(path):
     """
     try:
         value = parse_json(read_text(path, "store_index_bytes", "JSON"), path, "labelled_json_values")
-        known = value["format"] == FORMAT and isinstance(value["settings"], dict)
+        is_valid = value["format"] == FORMAT and isinstance(value["settings"], dict)
         number, parts = value["part"]
-        known = known and type(number) is int and type(parts) is int and 0 <= number < parts <= 99_999
-        known = known and part_file(path.name.split("-")[0].removesuffix(".json"), (number, parts)) == path.name
+        is_valid = is_valid and type(number) is int and type(parts) is int and 0 <= number < parts <= 99_999
+        is_valid = is_valid and part_file(path.name.split("-")[0].removesuffix(".json"), (number, parts)) == path.name
         version = value["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        known = False
-    if not known:
+        is_valid = False
+    if not is_valid:
         raise ValueError(f"expected a file that `keras-bert prepare` wrote; {path} is damaged or something else.")
-    if version not in (1, VERSION):
+    if version != VERSION:
         raise ValueError(f"expected version {VERSION} of the format; {path} has {version!r}: prepare the corpus again.")
     return value
 
@@ -162,7 +161,7 @@ def read_indexes(folder):
             raise ValueError(f"expected all {parts} parts of the tokens; {folder} has no {part_file('index', (number, parts))}.")
     records = []
     for path, index in zip(paths, indexes, strict=True):
-        if len(paths) != parts or any(index.get(name) != indexes[0].get(name) for name in ("version", "settings", "blocks")):
+        if len(paths) != parts or any(index.get(name) != indexes[0].get(name) for name in ("settings", "blocks")):
             raise ValueError(f"expected the parts of one run; {path} is from a different run than {paths[0].name}.")
         if not isinstance(index.get("shards"), list):
             raise ValueError(f"expected a list of shards; {path} has none.")
@@ -171,12 +170,6 @@ def read_indexes(folder):
     blocks, numbers = indexes[0].get("blocks"), [record["number"] for record in records]
     if len(numbers) != blocks or numbers != list(range(len(numbers))):
         raise ValueError(f"expected every shard once; the index of {folder} has {len(numbers)} of {blocks}.")
-    if indexes[0]["version"] == 1 and indexes[0].get("cut_documents"):
-        warnings.warn(
-            f"{folder} has {indexes[0]['cut_documents']} long documents split into parts that count as separate documents, so that "
-            "one part may be held out and another trained on: prepare the corpus again to have them whole.",
-            stacklevel=3,
-        )
     return _checked_settings(indexes[0]["settings"], paths[0]), records
 
 

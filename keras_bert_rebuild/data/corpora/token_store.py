@@ -34,9 +34,9 @@ def span_indexes(starts, positions):
         divided = np.flatnonzero(first < last)
         if not len(divided):
             return first[:, None]
-        found = np.repeat(first[:, None], positions.shape[1], axis=1)
-        found[divided] = np.searchsorted(starts, positions[divided], side="right") - 1
-        return found
+        indexes = np.repeat(first[:, None], positions.shape[1], axis=1)
+        indexes[divided] = np.searchsorted(starts, positions[divided], side="right") - 1
+        return indexes
     return np.searchsorted(starts, positions, side="right") - 1
 
 

@@ -77,7 +77,7 @@ class Examples:
         number = permuted(keys(self.seed, passes, 0), len(self), indexes)
         return self._spans(keys(self.seed, passes, indexes), passes, number)
 
-    def of_other_documents(self, spans, draws):
+    def from_other_documents(self, spans, draws):
         """For every span, a span of another document in the same pass, such that over all spans each is drawn equally often.
 
         Drawn uniformly from the other documents, spans of a large document would be drawn less often than they occur; this remains
@@ -162,10 +162,10 @@ def _shares(counts):
 
     def shares(proportion, largest_above_half):
         roots = np.sqrt(np.maximum(1 - 4 * sizes / proportion, 0))
-        found = (1 - roots) / 2
+        weights = (1 - roots) / 2
         if largest_above_half:
-            found[-1] = (1 + roots[-1]) / 2
-        return found
+            weights[-1] = (1 + roots[-1]) / 2
+        return weights
 
     low, high = 4 * sizes[-1], 1e9
     above = number[-1] == 1 and (number * shares(low, False)).sum() < 1
@@ -173,8 +173,8 @@ def _shares(counts):
         middle = np.sqrt(low * high)
         less = (number * shares(middle, above)).sum() < 1
         low, high = (middle, high) if less == above else (low, middle)
-    found = shares(low, above)[np.searchsorted(sizes, counts / counts.sum())]
-    return np.concatenate([[0.0], np.cumsum(found / found.sum())])
+    weights = shares(low, above)[np.searchsorted(sizes, counts / counts.sum())]
+    return np.concatenate([[0.0], np.cumsum(weights / weights.sum())])
 
 
 def lay_out(store, segments, seq_len, tables, pairs=True):
@@ -238,8 +238,8 @@ class SegmentExamples:
         """
         spans, targets = shortened(self._spans.at(positions), self._short_seq_prob, self._length)
         if self.next_sentence == "nsp":
-            others = self._spans.of_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
-            segments = next_sentence_pairs(self._store, self._tables, spans, others, targets, self._random_next_rate)
+            random = self._spans.from_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
+            segments = next_sentence_pairs(self._store, self._tables, spans, random, targets, self._random_next_rate)
         elif self.next_sentence == "sop":
             segments = sentence_order_pairs(self._store, self._tables, spans, targets, self._random_next_rate)
         else:

@@ -80,32 +80,32 @@ def mask_tokens(
     available = maskable.sum(axis=1)
     wanted = np.minimum(np.maximum(np.rint(available * mask_rate).astype(int), 1), np.minimum(max_predictions, available))
     if UNITS[unit] is None:
-        chosen = _random_tokens(keys, maskable, wanted)
+        predicted = _random_tokens(keys, maskable, wanted)
     else:
-        chosen = _random_units(keys, masking_units(keys, ids, maskable, tables, UNITS[unit]), maskable, wanted, max_predictions)
+        predicted = _random_units(keys, masking_units(keys, ids, maskable, tables, UNITS[unit]), maskable, wanted, max_predictions)
     masked = np.array(ids, "int32")
-    rows, columns = np.nonzero(chosen)
+    rows, columns = np.nonzero(predicted)
     how = uniform_at(keys[rows], columns, Stream.REPLACEMENT)
     drawn = tables.replacements[below(uniform_at(keys[rows], columns, Stream.REPLACEMENT_ID), len(tables.replacements))]
     original_or_drawn = np.where(how < mask_mask_rate + mask_random_rate, drawn, masked[rows, columns])
     masked[rows, columns] = np.where(how < mask_mask_rate, tables.mask_id, original_or_drawn)
-    return masked, chosen.astype("int32")
+    return masked, predicted.astype("int32")
 
 
-def factorisation_order(keys, chosen):
+def factorisation_order(keys, predicted):
     """A random permutation of the selected tokens of every row, the order in which XLNet predicts them.
 
     Args:
         keys: the keys of the examples, uint64 `(batch,)`.
-        chosen: 1 at tokens to predict, `(batch, length)`.
+        predicted: 1 at tokens to predict, `(batch, length)`.
 
     Returns:
         Ranks from 1 at the selected tokens, 0 elsewhere, int32 `(batch, length)`.
 
     Reference: Yang et al., 2019, section 2.3 (https://arxiv.org/abs/1906.08237).
     """
-    draws = _sort_keys(keys, chosen == 1, Stream.FACTORISATION)
-    return np.where(chosen == 1, np.argsort(np.argsort(draws, axis=1), axis=1) + 1, 0).astype("int32")
+    draws = _sort_keys(keys, predicted == 1, Stream.FACTORISATION)
+    return np.where(predicted == 1, np.argsort(np.argsort(draws, axis=1), axis=1) + 1, 0).astype("int32")
 
 
 def _random_tokens(keys, candidates, wanted):

@@ -175,18 +175,18 @@ def lay_out_packed(store, segments, seq_len, tables, pairs=False):
     np.put_along_axis(marks, np.where(sizes > 0, begins, seq_len), 1, axis=1)
     number = np.cumsum(marks[:, :seq_len], axis=1) - 1
 
-    def of_sequence(values):
+    def by_sequence(values):
         return np.take_along_axis(values, number, axis=1)
 
     real = columns < ends[:, -1:]
-    begin, first_end = of_sequence(begins), of_sequence(segments.first_lengths) + 1
+    begin, first_end = by_sequence(begins), by_sequence(segments.first_lengths) + 1
     position = columns - begin
     after_first = real & (position > first_end)
     content = real & (position > 0) & (position != first_end)
-    source = of_sequence(segments.first_starts) + position - 1
+    source = by_sequence(segments.first_starts) + position - 1
     if pairs:
-        content &= position <= first_end + of_sequence(segments.second_lengths)
-        source = np.where(after_first, of_sequence(segments.second_starts) + position - first_end - 1, source)
+        content &= position <= first_end + by_sequence(segments.second_lengths)
+        source = np.where(after_first, by_sequence(segments.second_starts) + position - first_end - 1, source)
     ids = np.where(real, np.where(position == 0, tables.cls_id, tables.sep_id), tables.pad_id).astype("int32")
     ids[content] = store.ids_at(source[content])
     return ids, after_first.astype("int32"), np.where(real, begin + 1, 0).astype("int32"), content
@@ -220,18 +220,18 @@ class PackedPairs:
     Hence row n is a function of n.
 
     Args:
-        examples: `SegmentExamples` of pairs.
+        pairs: `SegmentExamples` of pairs.
         seq_len: length of a row.
     """
 
-    def __init__(self, examples, seq_len):
-        self._examples, self._seq_len, self._most = examples, seq_len, most_sequences(seq_len)
-        _, segments = examples.at(np.arange(WINDOW))
+    def __init__(self, pairs, seq_len):
+        self.pairs, self._seq_len, self._most = pairs, seq_len, most_sequences(seq_len)
+        _, segments = pairs.at(np.arange(WINDOW))
         self._rows = packed_places(_sizes(segments), seq_len, self._most)[-1]
         self._made = None, None
 
     def __len__(self):
-        return max(1, round(len(self._examples) * self._rows / WINDOW))
+        return max(1, round(len(self.pairs) * self._rows / WINDOW))
 
     def at(self, positions):
         """The rows at positions in the endless sequence of rows.
@@ -258,7 +258,7 @@ class PackedPairs:
         `(rows, sequences)`, -1 for none."""
         made = self._made  # another thread may be in another window
         if made[0] != number:
-            keys, segments = self._examples.at(number * WINDOW + np.arange(WINDOW + MORE))
+            keys, segments = self.pairs.at(number * WINDOW + np.arange(WINDOW + MORE))
             members = self._members(_sizes(segments))
             order = np.argsort(uniform_at(keys[0], np.arange(len(members)), Stream.MEMBERS), kind="stable")
             values = np.stack([getattr(segments, name) for name in _FIELDS])
@@ -268,15 +268,15 @@ class PackedPairs:
     def _members(self, sizes):
         """Which pairs of a window each of its rows holds."""
         fits, too_many = min(self._rows, len(sizes)), len(sizes) + 1
-        places = packed_places(sizes[:fits], self._seq_len, self._most)
+        packed = packed_places(sizes[:fits], self._seq_len, self._most)
         while too_many - fits > 1:
             middle = (fits + too_many) // 2
-            found = packed_places(sizes[:middle], self._seq_len, self._most)
-            if found[-1] <= self._rows:
-                fits, places = middle, found
+            attempt = packed_places(sizes[:middle], self._seq_len, self._most)
+            if attempt[-1] <= self._rows:
+                fits, packed = middle, attempt
             else:
                 too_many = middle
-        rows, _, slots, count = places
+        rows, _, slots, count = packed
         members = np.full((self._rows, self._most), -1)
         members[rows, slots] = np.arange(fits)
         for row in range(count, self._rows):  # none may be empty

@@ -188,10 +188,18 @@ class PretrainingBatches(EpochBatches):
     def work(self, batch):
         """The amount of work in a batch: the lengths of its sequences, `(sequences,)`, and the number of positions to predict."""
         if self.packed:
-            (*_, chosen, numbers), _ = batch
-            return sequence_lengths(numbers), int(chosen.sum())
-        (tokens, *_, chosen), _ = batch
-        return (tokens != self.tables.pad_id).sum(axis=1), int(chosen.sum())
+            (*_, predicted, numbers), _ = batch
+            return sequence_lengths(numbers), int(predicted.sum())
+        (tokens, *_, predicted), _ = batch
+        return (tokens != self.tables.pad_id).sum(axis=1), int(predicted.sum())
+
+    @property
+    def distinct_pairs(self):
+        """About how many different pairs an epoch has, at most those of a pass; 0 for single segments."""
+        if self.next_sentence is None:
+            return 0
+        pairs = len(self.examples.pairs if self.packed else self.examples)
+        return round(pairs * min(len(self) * self.batch_size / len(self.examples), 1))
 
     @property
     def _share(self):
@@ -234,10 +242,10 @@ class PretrainingBatches(EpochBatches):
 
     def _masked(self, keys, labels, segment_ids, content):
         """The inputs of the model for rows, with some tokens masked, and the labels of the MLM head."""
-        masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
+        masked, predicted = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
         draws = [below(uniform(keys, labels.shape[1], Stream.SAMPLE), 1 << DRAW_BITS).astype("int32")] if self.draws else []
-        draws += [factorisation_order(keys, chosen)] if self.order else []
-        return (masked, *([segment_ids] if self.segments else []), *draws, chosen), labels[..., None]
+        draws += [factorisation_order(keys, predicted)] if self.order else []
+        return (masked, *([segment_ids] if self.segments else []), *draws, predicted), labels[..., None]
 
 
 def _checked_lengths(lengths, seq_len, minimum):
@@ -248,9 +256,9 @@ def _checked_lengths(lengths, seq_len, minimum):
 
 
 def _check_packed(**settings):
-    for name, given in settings.items():
-        if given is not None:
-            raise ValueError(f"{name} must be None or left out for packed rows; got {given!r}.")
+    for name, value in settings.items():
+        if value is not None:
+            raise ValueError(f"{name} must be None or left out for packed rows; got {value!r}.")
 
 
 def _check_one_of(name, value, values):

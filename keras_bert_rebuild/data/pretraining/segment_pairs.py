@@ -79,8 +79,8 @@ class PairWindows:
         """A position of a kind from `low` to `high`, drawn uniformly."""
         rows, columns = np.nonzero(self._among(self._kinds[kind], low, high))
         counts = np.bincount(rows, minlength=len(self.origins))
-        chosen = np.cumsum(counts) - counts + below(draws, counts)
-        return np.where(counts > 0, self.origins + np.append(columns, 0)[np.minimum(chosen, len(columns))], -1)
+        drawn = np.cumsum(counts) - counts + below(draws, counts)
+        return np.where(counts > 0, self.origins + np.append(columns, 0)[np.minimum(drawn, len(columns))], -1)
 
     def edges(self, kind, front, back):
         """Two positions of a kind about as far apart as a window is long, with the same probability in reversed order.
@@ -117,12 +117,12 @@ class PairWindows:
         return np.where((draws < 0.5) | (nearest < 0) | (uniform < 0), uniform, nearest)
 
     def _first(self, candidates, low, high):
-        found = self._among(candidates, low, high)
-        return np.where(found.any(axis=1), self.origins + found.argmax(axis=1), -1)
+        inside = self._among(candidates, low, high)
+        return np.where(inside.any(axis=1), self.origins + inside.argmax(axis=1), -1)
 
     def _last(self, candidates, low, high):
-        found = self._among(candidates, low, high)
-        return np.where(found.any(axis=1), self.origins + found.shape[1] - 1 - found[:, ::-1].argmax(axis=1), -1)
+        inside = self._among(candidates, low, high)
+        return np.where(inside.any(axis=1), self.origins + inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1), -1)
 
     def _among(self, candidates, low, high):
         columns = np.arange(candidates.shape[1], dtype="int32")
@@ -137,9 +137,9 @@ def _passage_begins(store, starts, width):
     counts = high - low
     rows = np.repeat(np.arange(len(starts)), counts)
     here = passages[np.arange(len(rows)) + np.repeat(low - (np.cumsum(counts) - counts), counts)]
-    found = np.zeros((len(starts), width), bool)
-    found[rows, here - starts[rows]] = True
-    return found
+    begins = np.zeros((len(starts), width), bool)
+    begins[rows, here - starts[rows]] = True
+    return begins
 
 
 # Counters of the stream PAIR; 0 and 1 are used by `examples.shortened`.
@@ -166,14 +166,14 @@ class Segments:
         return Segments(*(getattr(self, field.name)[examples] for field in fields(self)))
 
 
-def next_sentence_pairs(store, tables, spans, others, targets, random_next_rate=0.5):
+def next_sentence_pairs(store, tables, spans, random, targets, random_next_rate=0.5):
     """Pairs for next-sentence prediction.
 
     Args:
         store: a corpus of at least two documents.
         tables: the `VocabularyTables` of the corpus.
         spans: `Spans`.
-        others: for each span, one of another document, see `Examples.of_other_documents`.
+        random: for each span, one of another document, see `Examples.from_other_documents`.
         targets: maximum number of tokens of both segments together, `(examples,)`, at least 2.
         random_next_rate: rate of random second segments.
 
@@ -183,7 +183,7 @@ def next_sentence_pairs(store, tables, spans, others, targets, random_next_rate=
     Reference: Devlin et al., 2019, appendix A.2. `create_instances_from_document` of google-research/bert cuts random segments by
     a different rule than true ones.
     """
-    windows = [PairWindows(store, tables, each, targets) for each in (spans, others)]
+    windows = [PairWindows(store, tables, each, targets) for each in (spans, random)]
     draws = [uniform_at(spans.keys, draw, Stream.PAIR) for draw in (_POSITION, _OTHER_POSITION)]
     # A document of one token has nothing left for the second segment; as the other document, it is the second segment.
     own, other = windows[0].starts + 1, np.minimum(windows[1].starts + 1, windows[1].ends - 1)
@@ -232,9 +232,9 @@ def sentence_order_pairs(store, tables, spans, targets, swap_rate=0.5):
         some = window.take(rows)
         start, end = some.edges(kind, front[rows], back[rows])
         middle = some.middle(kind, start, end, draw[rows])
-        found = (start >= 0) & (middle >= 0)
-        done = rows[found]
-        starts[done], middles[done], ends[done] = start[found], middle[found], end[found]
+        divided = (start >= 0) & (middle >= 0)
+        done = rows[divided]
+        starts[done], middles[done], ends[done] = start[divided], middle[divided], end[divided]
         left[done] = False
     swapped = (uniform_at(spans.keys, _LABEL, Stream.PAIR) < swap_rate) & (middles < ends)
     first, second = (starts, middles - starts), (middles, ends - middles)

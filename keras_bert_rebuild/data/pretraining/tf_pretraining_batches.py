@@ -105,11 +105,11 @@ def read_pretraining_records(
         integers = {name: tf.cast(examples[name], tf.int32) for name in lengths}
         slots = tf.where(examples["masked_lm_weights"] > 0)
         positions = tf.gather_nd(examples["masked_lm_positions"], slots)
-        places = tf.stack([slots[:, 0], positions], axis=1)
+        positions_of_rows = tf.stack([slots[:, 0], positions], axis=1)
         tokens, ids = integers["input_ids"], tf.gather_nd(integers["masked_lm_ids"], slots)
-        chosen = tf.tensor_scatter_nd_update(tf.zeros_like(tokens), places, tf.ones_like(ids))
-        labels = tf.tensor_scatter_nd_update(tokens, places, ids)[..., None]
-        x = tokens, integers["segment_ids"], chosen
+        predicted = tf.tensor_scatter_nd_update(tf.zeros_like(tokens), positions_of_rows, tf.ones_like(ids))
+        labels = tf.tensor_scatter_nd_update(tokens, positions_of_rows, ids)[..., None]
+        x = tokens, integers["segment_ids"], predicted
         return x, (labels, integers["next_sentence_labels"]) if next_sentence else labels
 
     records = tf.data.TFRecordDataset(files, "GZIP" if files[0].endswith(".gz") else "")

@@ -90,18 +90,18 @@ def measure_memory(config: BertConfig, settings: PretrainSettings, rows: int) ->
     if not CLEAR_REFS.exists():
         raise ValueError("measuring memory needs Linux, which reports the peak resident set of a process; this system does not.")
     sizes = sizes_to_measure(rows, settings.all_phases[0].seq_len)
-    found, seconds = [], []
+    peaks_of, seconds = [], []
     for size in sizes:
         started = time.perf_counter()
-        found.append(_ask(config, settings, size))
+        peaks_of.append(_ask(config, settings, size))
         seconds.append(time.perf_counter() - started)
     # The peak of the first step, which includes compilation, and that of later steps grow at different rates.
-    total = max(round(_on_line(sizes, peaks, rows)) for peaks in zip(*found, strict=True))
+    total = max(round(_on_line(sizes, peaks, rows)) for peaks in zip(*peaks_of, strict=True))
     affordable = _on_line(sizes, seconds, rows) <= MAX_SECONDS and total <= PART_OF_MEMORY * (available_bytes() or 0)
     if rows not in sizes and affordable:
-        sizes, found = (*sizes, rows), [*found, _ask(config, settings, rows)]
-        total = max(found[-1])
-    return MeasuredMemory(sizes, tuple(max(peaks) for peaks in found), total)
+        sizes, peaks_of = (*sizes, rows), [*peaks_of, _ask(config, settings, rows)]
+        total = max(peaks_of[-1])
+    return MeasuredMemory(sizes, tuple(max(peaks) for peaks in peaks_of), total)
 
 
 def _on_line(sizes, values, rows):

@@ -213,8 +213,8 @@ def plan(
         raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
     topology = topology_of(tpu, gpus, gpu, cpu, run.dtype)
     if compile and not can_compile(topology.device):
-        known = f"a slice of {', '.join(CHIPS)}, such as tpu='v5e:4x4', or a GPU among {', '.join(CARDS)}"
-        raise ValueError(f"compile must be for {known}; got {topology.words}.")
+        targets = f"a slice of {', '.join(CHIPS)}, such as tpu='v5e:4x4', or a GPU among {', '.join(CARDS)}"
+        raise ValueError(f"compile must be for {targets}; got {topology.words}.")
     if measure and topology.kind != "cpu":
         raise ValueError(f"measure must be for the CPU of this machine, cpu=True; got {topology.words}.")
     passes = run.gradient_accumulation_steps

@@ -184,10 +184,10 @@ def tpu_slice(text):
     name, _, shape = str(text).partition(":")
     if name not in TPU_CHIPS:
         raise ValueError(f"tpu must be one of {', '.join(TPU_CHIPS)} with a slice, such as v5e:4x4; got {text!r}.")
-    known = {"x".join(map(str, chips)): chips for chips in SLICES[name]}
-    if shape not in known:
-        raise ValueError(f"the slice of a {name} must be one of {', '.join(known)}; got {shape!r} in {text!r}.")
-    return Topology(TPU_CHIPS[name], known[shape], "tpu")
+    shapes = {"x".join(map(str, chips)): chips for chips in SLICES[name]}
+    if shape not in shapes:
+        raise ValueError(f"the slice of a {name} must be one of {', '.join(shapes)}; got {shape!r} in {text!r}.")
+    return Topology(TPU_CHIPS[name], shapes[shape], "tpu")
 
 
 def gpus(count, name):
@@ -227,10 +227,10 @@ def topology_of(tpu, number, gpu, cpu, dtype):
     Raises:
         ValueError: not exactly one kind of device is given, or it is unknown.
     """
-    given = {"tpu": tpu is not None, "gpu": gpu is not None or number is not None, "cpu": bool(cpu)}
-    if sum(given.values()) != 1:
-        found = " and ".join(name for name, is_given in given.items() if is_given) or "none"
-        raise ValueError(f"expected one of tpu (such as v5e:4x4), gpu (such as h100) and cpu to plan for; got {found}.")
+    kinds = {"tpu": tpu is not None, "gpu": gpu is not None or number is not None, "cpu": bool(cpu)}
+    if sum(kinds.values()) != 1:
+        named = " and ".join(name for name, is_given in kinds.items() if is_given) or "none"
+        raise ValueError(f"expected one of tpu (such as v5e:4x4), gpu (such as h100) and cpu to plan for; got {named}.")
     if tpu is not None:
         return tpu_slice(tpu)
     return this_processor(dtype) if cpu else gpus(1 if number is None else number, gpu)

@@ -63,18 +63,18 @@ def load_of(config, run, kind, real_tokens=1.0, passes=1, devices=1):
         devices: number of devices.
     """
     phase = run.all_phases[0]
-    places = phase.batch_size * phase.seq_len
+    slots = phase.batch_size * phase.seq_len
     if kind == "cpu" and _leaves_out_padding(config.encoder(), run):
-        places = max(round(places * real_tokens), 1)
+        slots = max(round(slots * real_tokens), 1)
     predictions = phase.batch_size * min(phase.max_predictions, phase.seq_len)
-    work = Work(places, phase.batch_size * phase.seq_len**2, predictions, phase.batch_size)
+    work = Work(slots, phase.batch_size * phase.seq_len**2, predictions, phase.batch_size)
     models = run.learned.models(config, run)
-    encoders = [(trained.config.encoder(), places * (1 + trained.again)) for trained in models]
+    encoders = [(trained.config.encoder(), slots * (1 + trained.again)) for trained in models]
     return Load(
         flops=sum(trained_flops(trained, work) for trained in models) / devices,
         numbers=sum(tokens * len(encoder.blocks) * encoder.width for encoder, tokens in encoders) / devices,
         drawn=sum(tokens * _drawn(encoder, phase.seq_len) for encoder, tokens in encoders) / devices,
-        tokens=places / (devices * passes),
+        tokens=slots / (devices * passes),
         seq_len=phase.seq_len,
         width=encoders[-1][0].width,
     )
@@ -128,8 +128,8 @@ def compute_seconds(load, topology, dtype):
     products = load.flops / (rate if topology.kind == "cpu" else rate * PRODUCTS)
     seconds = products + (passes * load.numbers * _size(dtype) + _bytes_of_draw(load, steps) * load.drawn) / pace
     nearest = min(steps, key=lambda step: _distance(load, step.load) + (step.row.dropout != (load.drawn > 0)))
-    others = f" and {len(steps) - 1} other steps" if len(steps) > 1 else ""
-    return seconds, f"{nearest.row.words}, {nearest.row.source}{others}{moved}"
+    more = f" and {len(steps) - 1} other steps" if len(steps) > 1 else ""
+    return seconds, f"{nearest.row.words}, {nearest.row.source}{more}{moved}"
 
 
 @dataclass(frozen=True)

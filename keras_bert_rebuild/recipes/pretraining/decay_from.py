@@ -33,18 +33,18 @@ def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
         return settings
     run = Path(settings.decay_from)
     values = _values_of(run)
-    known = PretrainSettings.recorded(values)
-    differing = _differing(settings, known, values)
+    earlier = PretrainSettings.recorded(values)
+    differing = _differing(settings, earlier, values)
     if differing:
         raise ValueError(f"decay_from continues {run} with its own settings: {'; '.join(differing)}. Leave them out.")
     if settings.steps is not None and settings.decay_fraction is not None:
         raise ValueError(
             f"the decay must end by either steps or decay_fraction; got {settings.steps} and {settings.decay_fraction}."
         )
-    fraction = known.fall[0] if settings.decay_fraction is None else settings.decay_fraction
-    begins = known.total_steps - round(known.fall[0] * known.total_steps)
-    warmup = known.warmup_of(known.total_steps)
-    step = _step(settings, run, known.gradient_accumulation_steps, begins, Path(output))
+    fraction = earlier.fall[0] if settings.decay_fraction is None else settings.decay_fraction
+    begins = earlier.total_steps - round(earlier.fall[0] * earlier.total_steps)
+    warmup = earlier.warmup_of(earlier.total_steps)
+    step = _step(settings, run, earlier.gradient_accumulation_steps, begins, Path(output))
     if not warmup <= step <= begins:
         raise ValueError(f"decay_step must be from {warmup} to {begins}, where the learning rate of {run} is constant; got {step}.")
     total = settings.steps or (round(step / (1 - fraction)) if fraction < 1 else 0)
@@ -54,13 +54,13 @@ def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
     own = {name: getattr(settings, name) for name in (*FREE, *OF_A_START)}
     own["evaluate_steps"] = settings.evaluate_steps or every
     return replace(
-        known,
+        earlier,
         **own,
-        phases=_until(known.all_phases, total),
+        phases=_until(earlier.all_phases, total),
         warmup_steps=warmup,
         warmup_fraction=None,
         decay_fraction=(total - step) / total,
-        decay_shape=settings.decay_shape or known.fall[1],
+        decay_shape=settings.decay_shape or earlier.fall[1],
         decay_from=plain(run),
         decay_step=step,
     )
@@ -84,57 +84,58 @@ def _values_of(run):
         raise ValueError(f"decay_from must be the folder of a run, with its settings.yaml; {run} has none.")
     values = read_yaml(run / "settings.yaml")
     for name, expected in (("schedule", "trapezoidal"), ("minutes", None), ("decay_from", None)):
-        found = values.get(name, BEFORE[name])
-        if found != expected:
+        value = values.get(name, BEFORE[name])
+        if value != expected:
             what = f"without {name}" if expected is None else f"with {name}={expected!r}"
             raise ValueError(
-                f"decay_from must be a run {what}, with a constant learning rate before its decay; {run} has {found!r}."
+                f"decay_from must be a run {what}, with a constant learning rate before its decay; {run} has {value!r}."
             )
     return values
 
 
-def _differing(settings, known, values):
-    """The given settings that differ from those of the run, which are `known`, and as in its file `values`."""
+def _differing(settings, earlier, values):
+    """The given settings that differ from those of the run, which are `earlier`, and as in its file `values`."""
     default = asdict(PretrainSettings())
-    given = asdict(replace(settings, phases=[phase.with_predictions(known.mask_rate) for phase in settings.phases]))
-    theirs = {**asdict(known), **values, **_instead_of_phases(known)}
-    names = [name for name in given if name not in OWN and given[name] != default[name]]
+    asked = asdict(replace(settings, phases=[phase.with_predictions(earlier.mask_rate) for phase in settings.phases]))
+    theirs = {**asdict(earlier), **values, **_instead_of_phases(earlier)}
+    names = [name for name in asked if name not in OWN and asked[name] != default[name]]
     if settings.phases:  # which override these
         names = [name for name in names if name not in INSTEAD_OF_PHASES]
-    found = [(name, plain(given[name]), plain(theirs[name])) for name in names]
-    return [f"{name} is {value!r} and was {other!r}" for name, value, other in found if value != other]
+    pairs = [(name, plain(asked[name]), plain(theirs[name])) for name in names]
+    return [f"{name} is {value!r} and was {other!r}" for name, value, other in pairs if value != other]
 
 
-def _instead_of_phases(known):
+def _instead_of_phases(earlier):
     """The settings of a run that its file has as phases: those that make these phases, or lists of the values in each phase."""
-    *growing, last = known.all_phases
+    *growing, last = earlier.all_phases
     sizes = [phase.batch_size for phase in growing]
     made = {
         **{name: getattr(last, name) for name in ("batch_size", "seq_len", "max_predictions")},
         "batch_warmup": sizes,
         "batch_warmup_steps": sum(phase.steps for phase in growing) or None,
     }
-    if replace(known, phases=(), steps=known.total_steps, **made).all_phases == known.all_phases:
+    if replace(earlier, phases=(), steps=earlier.total_steps, **made).all_phases == earlier.all_phases:
         return made
-    of_each = {name: [getattr(phase, name) for phase in known.all_phases] for name in ("batch_size", "seq_len", "max_predictions")}
-    return {name: each[0] if len(set(each)) == 1 else each for name, each in of_each.items()}
+    names, phases = ("batch_size", "seq_len", "max_predictions"), earlier.all_phases
+    by_name = {name: [getattr(phase, name) for phase in phases] for name in names}
+    return {name: values[0] if len(set(values)) == 1 else values for name, values in by_name.items()}
 
 
 def _step(settings, run, accumulation, begins, output):
     """The step of the checkpoint to start from."""
     begun = output / "settings.yaml"
     if settings.decay_step is None and begun.is_file():  # the other run may have continued since
-        known = read_yaml(begun)
-        if known.get("decay_from") == plain(run) and isinstance(known.get("decay_step"), int):
-            return known["decay_step"]
+        begun_settings = read_yaml(begun)
+        if begun_settings.get("decay_from") == plain(run) and isinstance(begun_settings.get("decay_step"), int):
+            return begun_settings["decay_step"]
     if settings.decay_step is not None and begun.is_file():
         return settings.decay_step  # its checkpoint may have been deleted since
-    found = [step // accumulation for step in CheckpointFolder(run / "checkpoints").steps() if step % accumulation == 0]
-    usable = [step for step in found if step <= begins]
+    steps = [step // accumulation for step in CheckpointFolder(run / "checkpoints").steps() if step % accumulation == 0]
+    usable = [step for step in steps if step <= begins]
     wanted = settings.decay_step if settings.decay_step is not None else max(usable, default=None)
-    if wanted not in found:
+    if wanted not in steps:
         what = f"of step {wanted}" if wanted is not None else f"up to step {begins}, where its decay begins,"
-        kept = ", ".join(f"{step:,}" for step in found) or "none"
+        kept = ", ".join(f"{step:,}" for step in steps) or "none"
         raise ValueError(f"decay_from must have a checkpoint {what} in {run}; it has {kept}: see keep_checkpoints and save_steps.")
     return wanted
 

@@ -239,8 +239,8 @@ def _layers(name, value):
         return words[0]
     pairs = []
     for word in words if isinstance(words, (list, tuple)) else ():
-        found = _PAIR.fullmatch(word) if isinstance(word, str) else None
-        pair = tuple(map(int, found.groups())) if found else tuple(word) if isinstance(word, (list, tuple)) else ()
+        match = _PAIR.fullmatch(word) if isinstance(word, str) else None
+        pair = tuple(map(int, match.groups())) if match else tuple(word) if isinstance(word, (list, tuple)) else ()
         if len(pair) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) for n in pair):
             break
         pairs.append(pair)

@@ -102,8 +102,8 @@ class ExampleSettings:
     @property
     def all_phases(self) -> tuple[Phase, ...]:
         """The phases with all numbers filled in: the given ones, or one phase after one for every size of `batch_warmup`."""
-        given = tuple(self.phases) or tuple(self._growing())
-        return tuple(phase.with_predictions(self.mask_rate) for phase in given)
+        phases = tuple(self.phases) or tuple(self._growing())
+        return tuple(phase.with_predictions(self.mask_rate) for phase in phases)
 
     @property
     def total_steps(self) -> int:

@@ -121,8 +121,8 @@ def _examples_of(held_out, seq_len, predictions, examples):
 
 def _labels(batches):
     """The tokens at all positions to predict."""
-    found = []
+    parts = []
     for index in range(len(batches)):
-        (*_, chosen), labels = batches.batch(0, index)
-        found.append(labels[..., 0][chosen == 1])
-    return np.concatenate(found)
+        (*_, predicted), labels = batches.batch(0, index)
+        parts.append(labels[..., 0][predicted == 1])
+    return np.concatenate(parts)

@@ -33,12 +33,12 @@ def starting_model(corpus, settings):
     # Not strict: a checkpoint may lack these heads; a warning names what is newly initialised.
     model = from_pretrained(settings.init, heads=settings.heads, strict=False)
     config = model.config
-    for what, found, expected in (
+    for what, actual, expected in (
         ("tokens in its vocabulary", config.vocab_size, len(corpus.vocabulary)),
         ("the id of padding", config.pad_token_id, tables.pad_id),
     ):
-        if found != expected:
-            raise ValueError(f"{settings.init} must match the store: expected {expected} as {what}; got {found}.")
+        if actual != expected:
+            raise ValueError(f"{settings.init} must match the store: expected {expected} as {what}; got {actual}.")
     check_positions(settings.init, config, settings)
     if not settings.packing:
         return model
@@ -86,8 +86,8 @@ def steps_of_run(run: str | os.PathLike[str], maximum: int | None = None) -> lis
     steps = [step // accumulation for step in batches if step % accumulation == 0]
     if maximum is None or len(steps) <= maximum:
         return steps
-    places = np.linspace(0, len(steps) - 1, max(maximum, 2)).round().astype(int)
-    return [steps[place] for place in places]
+    indexes = np.linspace(0, len(steps) - 1, max(maximum, 2)).round().astype(int)
+    return [steps[index] for index in indexes]
 
 
 def models_of_run(run: str | os.PathLike[str], steps: list[int] | None = None) -> Iterator[tuple[int, keras.Model]]:
@@ -124,9 +124,9 @@ def _assign(model: keras.Model, arrays: SafetensorsFiles, path: Path) -> None:
     for weight in model.weights:
         name = f"weights/{weight.path}"
         if name not in names or tuple(arrays.shape(name)) != tuple(weight.shape):
-            found = tuple(arrays.shape(name)) if name in names else "none"
+            shape = tuple(arrays.shape(name)) if name in names else "none"
             raise ValueError(
-                f"{path} must have the weights of its run's model: expected {weight.path} {tuple(weight.shape)}; got {found}."
+                f"{path} must have the weights of its run's model: expected {weight.path} {tuple(weight.shape)}; got {shape}."
             )
         value = arrays.read(name)
         offset = f"optimizer/{weight.path}/average_offset"

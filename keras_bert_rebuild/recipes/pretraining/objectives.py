@@ -116,10 +116,10 @@ class MaskedTokens:
         names |= {f"{pair}_loss": "pair_loss", f"{pair}_accuracy": "pair_accuracy"}
         if pair is None:
             names = {"loss": "mlm_loss", "accuracy": "mlm_accuracy"}
-        found = renamed(logs, names)
+        quality = renamed(logs, names)
         if pair is None:
-            found["loss"] = found["mlm_loss"]
-        return found
+            quality["loss"] = quality["mlm_loss"]
+        return quality
 
 
 class ReplacedTokens(MaskedTokens):
@@ -252,11 +252,11 @@ def objective_defaults(settings):
     return {name: value for name, value in defaults.items() if getattr(settings, name) is None}
 
 
-def of_other_objectives(settings):
+def unused_settings(settings):
     """Settings to leave out of a run's file: those of other objectives; so files from before there was a choice still match."""
-    others = [name for other in OBJECTIVES.values() if other is not settings.learned for name, _ in other.only]
+    foreign = [name for other in OBJECTIVES.values() if other is not settings.learned for name, _ in other.only]
     defaults = {"objective": MaskedTokens.name, "packing": False}
-    return [*others, *(name for name, value in defaults.items() if getattr(settings, name) == value)]
+    return [*foreign, *(name for name, value in defaults.items() if getattr(settings, name) == value)]
 
 
 def generator_config(config, size=None):
@@ -285,5 +285,5 @@ def generator_config(config, size=None):
 
 def renamed(logs, names):
     """The logs with renamed keys, plus the perplexity of masked tokens."""
-    found = {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
-    return {**found, "mlm_perplexity": math.exp(min(found["mlm_loss"], 700))}
+    values = {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
+    return {**values, "mlm_perplexity": math.exp(min(values["mlm_loss"], 700))}

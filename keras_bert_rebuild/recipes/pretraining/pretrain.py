@@ -20,8 +20,6 @@ from keras_bert_rebuild.data.random_numbers import keys
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
@@ -39,9 +37,6 @@ from keras_bert_rebuild.recipes.run_log import RunLog
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement, trained_together
-
-# Version of the examples of runs with phases of several lengths; in version 1, that of 0.2, all phases drew the same.
-EXAMPLES_VERSION = 2
 
 # Position of the key from which a phase draws its seed; mixtures draw theirs at 1.
 _PHASE = 2
@@ -78,42 +73,25 @@ def training_batches(corpus, phase, settings, **changes):
     return pretraining_batches(corpus, rows, phase.seq_len, phase.max_predictions, **settings_of_rows)
 
 
-def batches_of_phases(corpus, settings, examples_version=EXAMPLES_VERSION, **changes):
+def batches_of_phases(corpus, settings, **changes):
     """The batches of all phases, see `training_batches`; a phase whose length differs from the previous one's draws its own.
 
     Args:
         corpus, settings, **changes: see `training_batches`.
-        examples_version: 1 if all phases draw the same.
     """
-    seed, before, found = settings.seed, None, []
+    seed, before, batches = settings.seed, None, []
     for i, phase in enumerate(settings.all_phases):
-        if before not in (None, phase.seq_len) and examples_version > 1:
+        if before not in (None, phase.seq_len):
             seed = int(keys(settings.seed, i, _PHASE))
         before = phase.seq_len
-        found.append(training_batches(corpus, phase, settings, seed=seed, **changes))
-    return found
-
-
-def _examples_version(output, settings):
-    """The version of the examples of a run: that of its folder, or of the run that it continues, and for a new run the last.
-
-    Raises:
-        ValueError: the folder has a version that is not known.
-    """
-    for folder in (output, settings.decay_from):
-        file = Path(folder or "") / "settings.yaml"
-        if folder is not None and file.is_file():
-            version = read_yaml(file).get("examples_version", 1)
-            if type(version) is not int or not 1 <= version <= EXAMPLES_VERSION:
-                raise ValueError(f"{printable(file)} must have examples_version 1 or {EXAMPLES_VERSION}; got {version!r:.80}.")
-            return version
-    return EXAMPLES_VERSION
+        batches.append(training_batches(corpus, phase, settings, seed=seed, **changes))
+    return batches
 
 
 def held_out_batches(corpus, phase, settings, **changes):
     """The batches to evaluate on, the same at every evaluation so that metrics are comparable."""
-    others = {"seed": settings.seed + 1, "steps_per_epoch": settings.evaluation_steps, "repeat": True}
-    return training_batches(corpus, phase, settings, **others, **changes)
+    own = {"seed": settings.seed + 1, "steps_per_epoch": settings.evaluation_steps, "repeat": True}
+    return training_batches(corpus, phase, settings, **own, **changes)
 
 
 def pretrain(
@@ -192,10 +170,7 @@ def _pretrain(store, output, settings, where, report, started, callbacks):
     if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
         corpus.verify()
     read = [read_probe(files, settings.probe_examples, settings.seed) for files in probe_files(settings.probes)]
-    version = _examples_version(output, settings)
-    several = version > 1 and len({phase.seq_len for phase in settings.all_phases}) > 1
-    versions = {"examples_version": version} if several else {}  # otherwise as in files from before there were versions
-    described = {**settings.resolved(), **described_probes(read), **versions, "corpus": _described(corpus)}
+    described = {**settings.resolved(), **described_probes(read), "corpus": _described(corpus)}
     check_agreement(described)
     output = Path(output)
     train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
@@ -206,10 +181,11 @@ def _pretrain(store, output, settings, where, report, started, callbacks):
         rows["segments"] = model.config.type_vocab_size > 0
         probes = _make_probes(model, read, corpus, settings)
         phases = settings.all_phases
-        batches = batches_of_phases(train, settings, version, **rows)
+        batches = batches_of_phases(train, settings, **rows)
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
         if where.writes:  # not earlier: a run that fails to start must leave no settings that the next attempt would have to match
-            RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
+            start = {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts}
+            RunFolder(output, described, {**start, "held_out": None if held_out is None else _counted(held_out)})
         report = report if where.writes else None
         base = getattr(getattr(model, "load_report", None), "base", {})
         run = TrainingRun(model, settings, output, batches, evaluations, report, where, started, probes, callbacks)
@@ -250,8 +226,8 @@ def _format(model):
     """Hugging Face's format, unless it has no names for the family or the heads, such as sentence order on a BERT."""
     if model.config.family not in FAMILIES:
         return "keras"
-    known = FAMILIES[model.config.family].HUGGINGFACE.heads
-    return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
+    heads = FAMILIES[model.config.family].HUGGINGFACE.heads
+    return "huggingface" if set(heads_of(model)) <= set(heads) else "keras"
 
 
 def _make_probes(model, read, corpus, settings):
@@ -261,6 +237,15 @@ def _make_probes(model, read, corpus, settings):
     encoder = settings.learned.results(model, settings)[0][0]
     tokenizer = WordPieceTokenizer(list(corpus.vocabulary), cased=getattr(corpus, "cased", None))
     return Probes(read, encoder, tokenizer, min(phase.seq_len for phase in settings.all_phases))
+
+
+def _counted(held_out):
+    """What is evaluated: documents, passages and the fraction of passages that training has in another context."""
+    parts = getattr(held_out, "parts", [held_out])
+    passages = [len(part.passage_starts) - 1 for part in parts]
+    repeated = sum(part.repeated * count for part, count in zip(parts, passages, strict=True)) / sum(passages)
+    documents = sum(len(np.unique(part.texts)) for part in parts)
+    return {"documents": documents, "passages": sum(passages), "repeated": round(repeated, 3)}
 
 
 def _described(corpus):

@@ -119,30 +119,30 @@ def pretrain_recipe(
     """
     tell = tell or Quiet()
     paths = [Path(corpus) for corpus in ([corpora] if isinstance(corpora, (str, os.PathLike)) else corpora)]
-    chosen, given = _checked(recipe, settings, vocab_size)
+    base, options = _checked(recipe, settings, vocab_size)
     stores = _are_stores(paths)
     _check_text_options(stores, vocabulary=vocabulary, vocab_size=vocab_size, document_per_file=document_per_file or None)
     if vocabulary is not None and vocab_size is not None:
         raise ValueError(f"vocab_size is for a vocabulary to learn; got {vocab_size} and the vocabulary {vocabulary}.")
     if mix is not None and len(mix) != len(paths):
         raise ValueError(f"mix must have a weight for every corpus; got {len(mix)} for {len(paths)}.")
-    split = chosen.settings(*_any_size(given))
-    inputs = [*paths, *(path for path in (vocabulary, given.get("init")) if path is not None)]
+    split = base.settings(*_any_size(options))
+    inputs = [*paths, *(path for path in (vocabulary, options.get("init")) if path is not None)]
     with claimed_run(output, RECIPE, inputs):
-        folder = RecipeFolder(output, chosen, given, paths, vocabulary, mix, document_per_file)
+        folder = RecipeFolder(output, base, options, paths, vocabulary, mix, document_per_file)
         if stores:
             prepared = paths
         else:
             words = (split.held_out, split.seed, document_per_file)
-            learned = Path(vocabulary) if vocabulary is not None else _vocabulary(folder, chosen, paths, words, tell)
-            cased = None if vocabulary is not None else chosen.cased
+            learned = Path(vocabulary) if vocabulary is not None else _vocabulary(folder, base, paths, words, tell)
+            cased = None if vocabulary is not None else base.cased
             prepared = [
                 _tokens(corpus, path, learned, cased, processes, document_per_file, tell)
                 for corpus, path in zip(paths, folder.stores(len(paths)), strict=True)
             ]
         corpus = prepared[0] if len(prepared) == 1 else MixedCorpus(prepared, mix)
         opened = TokenStore(corpus) if isinstance(corpus, Path) else corpus
-        plan = _plan(folder, chosen, given, opened)
+        plan = _plan(folder, base, options, opened)
         tell.planned(plan)
         with tell.training(None if plan.settings.minutes is not None else plan.steps) as report:
             model = pretrain(corpus, folder.run, plan.settings, report=report)
@@ -156,23 +156,23 @@ def pretrain_recipe(
 
 def _checked(recipe, settings, vocab_size):
     """The recipe, and the settings that the user overrides."""
-    chosen = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
-    given = {name: value for name, value in settings.items() if value is not None}
+    base = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    options = {name: value for name, value in settings.items() if value is not None}
     for name, reason in REFUSED.items():
-        if name in given:
+        if name in options:
             raise ValueError(f"{name} must be left out with a recipe: it {reason}.")
-    if "minutes" not in given and "steps" not in given:
+    if "minutes" not in options and "steps" not in options:
         raise ValueError("a recipe needs a budget: minutes of training, or steps.")
     if vocab_size is not None:
-        values = {field.name: getattr(chosen, field.name) for field in fields(chosen)}
-        chosen = Recipe(**{**values, "vocab_size": vocab_size})
-    chosen.settings(*_any_size(given))
-    return chosen, given
+        values = {field.name: getattr(base, field.name) for field in fields(base)}
+        base = Recipe(**{**values, "vocab_size": vocab_size})
+    base.settings(*_any_size(options))
+    return base, options
 
 
-def _any_size(given):
+def _any_size(options):
     """The arguments of `Recipe.settings` where any size will do."""
-    return (None if given.get("model") is not None or given.get("init") is not None else 0), given
+    return (None if options.get("model") is not None or options.get("init") is not None else 0), options
 
 
 def _are_stores(corpora):
@@ -186,17 +186,17 @@ def _are_stores(corpora):
     missing = next((corpus for corpus in corpora if not corpus.exists()), None)
     if missing is not None:
         raise ValueError(f"the corpus must be a text file, a folder of text files or a folder of tokens; {missing} does not exist.")
-    found = [corpus.is_dir() and folder_kind(corpus) is STORE for corpus in corpora]
-    if any(found) and not all(found):
+    are_stores = [corpus.is_dir() and folder_kind(corpus) is STORE for corpus in corpora]
+    if any(are_stores) and not all(are_stores):
         raise ValueError(
-            f"corpora must be all text or all folders of tokens; {corpora[found.index(True)]} is a folder of tokens, and "
-            f"{corpora[found.index(False)]} is not."
+            f"corpora must be all text or all folders of tokens; {corpora[are_stores.index(True)]} is a folder of tokens, and "
+            f"{corpora[are_stores.index(False)]} is not."
         )
-    return all(found)
+    return all(are_stores)
 
 
-def _check_text_options(stores, **given):
-    names = [name for name, value in given.items() if value is not None]
+def _check_text_options(stores, **options):
+    names = [name for name, value in options.items() if value is not None]
     if stores and names:
         raise ValueError(f"{names[0]} is for text; the corpora are folders of tokens, which have a vocabulary.")
 
@@ -226,17 +226,17 @@ def _tokens(corpus, path, vocabulary, cased, processes, document_per_file, tell)
     return path
 
 
-def _plan(folder, recipe, given, corpus):
+def _plan(folder, recipe, options, corpus):
     """The plan of the run, with the size chosen now or by an earlier start."""
-    settings = recipe.settings(*_any_size(given))
+    settings = recipe.settings(*_any_size(options))
     devices = choose_devices(settings.distribute, settings.model_devices).devices
     size, rate = folder.decided
     if rate is None:
         products = "bfloat16" if settings.dtype == "mixed_bfloat16" else "float32"
         rate = UTILISATION * matrix_ceiling(products) * devices
-        size = choose_size(recipe, given, len(corpus.vocabulary), rate)
+        size = choose_size(recipe, options, len(corpus.vocabulary), rate)
         folder.decide(size, rate)
-    settings = recipe.settings(size, given)
+    settings = recipe.settings(size, options)
     config = settings.model_config(len(corpus.vocabulary), 0) if settings.init is None else _config_of(settings.init)
     return plan_of(settings, config, corpus.num_tokens, rate, devices)
 
@@ -252,10 +252,10 @@ def _score(folder, settings, corpus):
     scored = _SCORED.get(settings.objective)
     if not settings.held_out or scored is None:
         return None
-    known = folder.score()
-    if known is not None:
-        return known
+    earlier = folder.score()
+    if earlier is not None:
+        return earlier
     train, held_out = split_documents(corpus, settings.held_out, settings.seed)
-    found = masked_score(folder.run / scored, held_out, train)
-    folder.write_score(found)
-    return found
+    score = masked_score(folder.run / scored, held_out, train)
+    folder.write_score(score)
+    return score

@@ -7,7 +7,7 @@ from typing import Any, Self
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.recipes.pretraining.example_settings import MASKING, NEXT_SENTENCE, STEPS, ExampleSettings
-from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, of_other_objectives
+from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, unused_settings
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE, OPTIMIZERS, OptimizerSettings
 from keras_bert_rebuild.recipes.probing.probe_files import LEAST, probe_files
 from keras_bert_rebuild.recipes.run_log import LOGS
@@ -40,7 +40,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
     """Compute the vocabulary logits for this many positions at a time, to save memory (default: all at once)."""
 
     held_out: float = setting(0.01, most=0.5)
-    """Fraction of the documents held out for evaluation, without passages that also occur in the training set; 0 for none."""
+    """Fraction of the documents held out for evaluation, without what also occurs in the training set; 0 for none."""
 
     evaluate_steps: int | None = setting(None, least=1)
     """Optimizer steps between evaluations (default: ten evaluations per run)."""
@@ -145,8 +145,8 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             pad_token_id: id of the padding.
         """
         longest = max(phase.seq_len for phase in self.all_phases)
-        given = {"max_position_embeddings": max(512, longest), **self.learned.fields(size_fields(self.model))}
-        return BertConfig.from_dict({**given, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
+        config = {"max_position_embeddings": max(512, longest), **self.learned.fields(size_fields(self.model))}
+        return BertConfig.from_dict({**config, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
 
     def resolved(self) -> dict[str, Any]:
         """The settings as plain values with every default filled in, as saved in a run's folder."""
@@ -164,7 +164,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
         values = {**asdict(self), **filled}
         before = [name for name, value in BEFORE.items() if values[name] == value]
         of_probes = () if self.probes else ("probes", "probe_steps", "probe_examples")
-        left_out = {*INSTEAD_OF_PHASES, *before, *of_probes, *OF_A_START, *of_other_objectives(self)}
+        left_out = {*INSTEAD_OF_PHASES, *before, *of_probes, *OF_A_START, *unused_settings(self)}
         return plain({name: value for name, value in values.items() if name not in left_out})
 
     @classmethod
@@ -184,11 +184,11 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             ValueError: a name is unknown, or values contradict each other.
         """
         twice = () if values.get("minutes") is not None or values.get("warmup_steps") is None else ("warmup_fraction",)
-        others = ("corpus", "probed", "examples_version", *twice)
-        known = {name: value for name, value in values.items() if name not in others}
-        if known.get("minutes") is not None and isinstance(known.get("phases"), list):
-            known["phases"] = [_with_steps(phase) for phase in known["phases"]]
-        return cls.from_dict(known)
+        left_out = ("corpus", "probed", *twice)
+        settings = {name: value for name, value in values.items() if name not in left_out}
+        if settings.get("minutes") is not None and isinstance(settings.get("phases"), list):
+            settings["phases"] = [_with_steps(phase) for phase in settings["phases"]]
+        return cls.from_dict(settings)
 
 
 def _with_steps(phase):

@@ -73,28 +73,28 @@ class Recipe:
                 raise ValueError(f"{what} must leave out {', '.join(names)}, which the call of a recipe decides.")
         self.settings(0, {"steps": STEPS})
 
-    def settings(self, size: int | None, given: Mapping[str, Any]) -> PretrainSettings:
+    def settings(self, size: int | None, options: Mapping[str, Any]) -> PretrainSettings:
         """The settings of a run.
 
         Args:
-            size: the number of a row of `sizes`; None if `given` has a model or a checkpoint.
-            given: fields of `PretrainSettings`, with steps or minutes, which override those of the recipe. A field of phases is
+            size: the number of a row of `sizes`; None if `options` has a model or a checkpoint.
+            options: fields of `PretrainSettings`, with steps or minutes, which override those of the recipe. A field of phases is
                 replaced in all of them.
 
         Raises:
             ValueError: the settings contradict each other.
         """
-        values = {**self.training, **(self.sizes[size] if size is not None else {}), **given}
+        values = {**self.training, **(self.sizes[size] if size is not None else {}), **options}
         if self.training.get("schedule") == "trapezoidal" and values.get("schedule") != "trapezoidal":
-            values |= {name: None for name in ("decay_fraction", "decay_shape") if name not in given}
-        if given.get("objective", "mlm") != self.training.get("objective", "mlm"):
-            values |= {name: None for name in ("next_sentence", "masking", "mask_rate") if name not in given}
+            values |= {name: None for name in ("decay_fraction", "decay_shape") if name not in options}
+        if options.get("objective", "mlm") != self.training.get("objective", "mlm"):
+            values |= {name: None for name in ("next_sentence", "masking", "mask_rate") if name not in options}
         for one, other in (("warmup_steps", "warmup_fraction"), ("warmup_fraction", "warmup_steps")):
-            if given.get(one) is not None and other not in given:
+            if options.get(one) is not None and other not in options:
                 values[other] = None
-        if values.get("phases") and "phases" not in given:
+        if values.get("phases") and "phases" not in options:
             own = {name: values.pop(name) for name in OF_PHASES if name in values}
-            own = {name: value for name, value in own.items() if name in given}
+            own = {name: value for name, value in own.items() if name in options}
             steps = values.get("steps") if values.get("minutes") is not None else values.pop("steps", None)
             values["phases"] = _phases(values["phases"], own, steps)
         return settings_from_dict(PretrainSettings, values, "a pretraining run")
@@ -174,7 +174,7 @@ class RecipePlan:
     """Bytes of free memory on this CPU; None on an accelerator, or if the system does not report it."""
 
 
-def choose_size(recipe: Recipe, given: Mapping[str, Any], vocab_size: int, flops_per_second: float) -> int | None:
+def choose_size(recipe: Recipe, options: Mapping[str, Any], vocab_size: int, flops_per_second: float) -> int | None:
     """The index of the size that a recipe chooses for a budget.
 
     It is the largest size that trains on at least `tokens_per_parameter` tokens for each of its parameters outside the embedding,
@@ -182,26 +182,26 @@ def choose_size(recipe: Recipe, given: Mapping[str, Any], vocab_size: int, flops
 
     Args:
         recipe: a `Recipe`.
-        given: the user's fields of `PretrainSettings`, with minutes or steps.
+        options: the user's fields of `PretrainSettings`, with minutes or steps.
         vocab_size: tokens of the vocabulary.
         flops_per_second: operations per second of all devices in training.
 
     Reference: Hoffmann et al., 2022, table 3 (https://arxiv.org/abs/2203.15556), for tokens in proportion to parameters.
     """
-    if given.get("init") is not None:
+    if options.get("init") is not None:
         return None
 
     def inner(size):
-        settings = recipe.settings(size, {name: value for name, value in given.items() if name != "model"})
+        settings = recipe.settings(size, {name: value for name, value in options.items() if name != "model"})
         return _inner_params(settings.model_config(vocab_size, 0), settings)
 
-    if given.get("model") is not None:
-        settings = recipe.settings(None, given)
+    if options.get("model") is not None:
+        settings = recipe.settings(None, options)
         parameters = _inner_params(settings.model_config(vocab_size, 0), settings)
         return max((size for size in range(len(recipe.sizes)) if inner(size) <= parameters), default=0)
 
     def enough(size):
-        settings = recipe.settings(size, given)
+        settings = recipe.settings(size, options)
         tokens = _budget(settings, settings.model_config(vocab_size, 0), flops_per_second)[1]
         return tokens >= recipe.tokens_per_parameter * inner(size)
 

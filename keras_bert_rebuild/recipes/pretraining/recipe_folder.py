@@ -37,7 +37,7 @@ class RecipeFolder:
         self,
         path: Any,
         recipe: Recipe,
-        given: Mapping[str, Any],
+        options: Mapping[str, Any],
         corpora: Sequence[Path],
         vocabulary: Any = None,
         mix: Sequence[float] | None = None,
@@ -50,15 +50,15 @@ class RecipeFolder:
                 "mix": mix,
                 "vocabulary": None if vocabulary is None else hashlib.sha256(Path(vocabulary).read_bytes()).hexdigest(),
                 "recipe": asdict(recipe),
-                "options": {name: value for name, value in given.items() if name not in FREE},
+                "options": {name: value for name, value in options.items() if name not in FREE},
             }
         )
         self._decided = None
         file = self.path / "recipe.yaml"
         if file.is_file() and any((self.path / name).exists() for name in ("vocab.txt", "tokens", "run")):
-            known = read_yaml(file)
-            _check_same(known, self.asked, self.path)
-            self._decided = _decision(known.get("decided"), len(recipe.sizes), file)
+            recorded = read_yaml(file)
+            _check_same(recorded, self.asked, self.path)
+            self._decided = _decision(recorded.get("decided"), len(recipe.sizes), file)
         else:
             self._write()
 
@@ -114,8 +114,8 @@ def _decision(decided, sizes, file):
     if decided is None:
         return None
     size = decided.get("size") if isinstance(decided, dict) else False
-    known = size is None or (type(size) is int and 0 <= size < sizes)
-    if not known or not is_number(decided.get("flops_per_second")) or decided["flops_per_second"] <= 0:
+    is_valid = size is None or (type(size) is int and 0 <= size < sizes)
+    if not is_valid or not is_number(decided.get("flops_per_second")) or decided["flops_per_second"] <= 0:
         raise ValueError(f"{file} must be the file of a training by a recipe; got the decision {decided!r:.80}.")
     return {name: decided[name] for name in ("size", "flops_per_second")}
 
@@ -124,9 +124,9 @@ def _check_same(before, now, path):
     """Refuse a folder of another training; the error names what differs, by nested key where there is one."""
     values = []
     for name, value in now.items():
-        known = before.get(name)
-        if isinstance(value, dict) and isinstance(known, dict):
-            values += [(key, known.get(key), value.get(key)) for key in {**known, **value}]
+        earlier = before.get(name)
+        if isinstance(value, dict) and isinstance(earlier, dict):
+            values += [(key, earlier.get(key), value.get(key)) for key in {**earlier, **value}]
         else:
-            values.append((name, known, value))
+            values.append((name, earlier, value))
     refuse_other(path, "another training", "command", values)

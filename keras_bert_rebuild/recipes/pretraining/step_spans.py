@@ -63,15 +63,15 @@ def step_spans(phase_ends, start, log_steps, evaluate_steps, save_steps, probe_s
     """
     last = phase_ends[-1]
     all_due = [evaluate_steps, save_steps, *([] if probe_steps is None else [probe_steps])]
-    found = []
+    spans = []
     while start < last:
         phase = next(i for i, end in enumerate(phase_ends) if start < end)
         multiples = [(start // every + 1) * every for every in (log_steps, *all_due)]
         stop = min(*multiples, phase_ends[phase])
         due = [stop == last or stop % every == 0 for every in all_due]
-        found.append(StepSpan(start, stop, phase, *due))
+        spans.append(StepSpan(start, stop, phase, *due))
         start = stop
-    return found
+    return spans
 
 
 class SpanOfBatches(EpochBatches):

@@ -119,8 +119,8 @@ def student_config(settings, teacher):
     Raises:
         ValueError: a field is unknown or belongs to the vocabulary, or the sizes contradict each other.
     """
-    given = dict(settings.student or {})
-    for name in given:
+    changed = dict(settings.student or {})
+    for name in changed:
         if name not in type(teacher).__dataclass_fields__ or name in SHARED:
             raise ValueError(
                 f"the student must have fields of a config of the family {teacher.family} without {', '.join(SHARED)}; got {name}."
@@ -131,7 +131,7 @@ def student_config(settings, teacher):
         changes |= _widths(settings.hidden_size, settings.attention_heads, teacher)
     of_settings = {"num_attention_heads": settings.attention_heads, "intermediate_size": settings.intermediate_size}
     changes |= {name: value for name, value in of_settings.items() if value is not None}
-    config = BertConfig.from_dict({**teacher.to_dict(), **changes, **given})
+    config = BertConfig.from_dict({**teacher.to_dict(), **changes, **changed})
     if config.hidden_size % config.num_attention_heads:
         raise ValueError(
             f"the heads of the student must divide its width, {config.hidden_size}; got {config.num_attention_heads} heads."
@@ -181,10 +181,10 @@ def source_blocks(settings, teacher, student):
     """
     present, wanted = teacher.num_distinct_blocks, student.num_distinct_blocks
     if settings.start_blocks:
-        chosen = tuple(settings.start_blocks)
-        if len(chosen) != wanted or not all(1 <= block <= present for block in chosen):
-            raise ValueError(f"start_blocks must be {wanted} blocks of the teacher, from 1 to {present}; got {list(chosen)}.")
-        return chosen
+        blocks = tuple(settings.start_blocks)
+        if len(blocks) != wanted or not all(1 <= block <= present for block in blocks):
+            raise ValueError(f"start_blocks must be {wanted} blocks of the teacher, from 1 to {present}; got {list(blocks)}.")
+        return blocks
     if wanted > present:
         raise ValueError(
             f"a student that starts from its teacher must have at most its {present} blocks; got {wanted}: use start='scratch'."
@@ -203,7 +203,7 @@ def copy_weights(teacher, student, blocks):
     Raises:
         ValueError: weights of the student are missing from the teacher or have another shape there.
     """
-    known = {variable.path: variable for variable in teacher.weights}
+    by_path = {variable.path: variable for variable in teacher.weights}
     has_head = "MLM" in teacher.output_names
     theirs, mine = (EncoderView(model) for model in (teacher, student))
     of_teacher, names, pairs = dict(zip(theirs.numbers, theirs.blocks, strict=True)), {}, []
@@ -216,7 +216,7 @@ def copy_weights(teacher, student, blocks):
         path = f"{names.get(layer, layer)}/{of_layer}"
         if path.startswith("MLM") and not has_head:
             continue
-        source = known.get(path)
+        source = by_path.get(path)
         if source is None or source.shape != variable.shape:
             shapes = f"{tuple(variable.shape)}; the teacher has {'no ' if source is None else ''}{path}"
             shapes += "" if source is None else f" of {tuple(source.shape)}"

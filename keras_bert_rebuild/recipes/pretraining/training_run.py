@@ -27,13 +27,15 @@ from keras_bert_rebuild.training.state.train_state import FiniteState, write_sta
 
 
 def columns(objective, probes=()):
-    """The columns of the metrics table of a run: the learning rate at the step; all else is averaged since the previous row.
+    """The columns of the metrics table of a run: the learning rate at the step, and how many different pairs an evaluation has; all
+    else is averaged since the previous row.
 
     Args:
         objective: an object of `objectives`.
         probes: the columns of probes.
     """
-    measured = [*(f"held_out_{name}" for name in objective.quality), *probes]
+    measured = [f"held_out_{name}" for name in objective.quality]
+    measured += [*(["held_out_pairs"] if "pair_accuracy" in objective.quality else []), *probes]
     return ("step", "phase", "learning_rate", *objective.quality, *measured, "tokens", "tokens_per_second", "flop_utilisation")
 
 
@@ -251,7 +253,8 @@ class TrainingRun:
             logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True, callbacks=[first])
         if self.budget is not None:
             self.budget.compiled(first.compiled)
-        return {f"held_out_{name}": value for name, value in self.settings.learned.quality_of(logs, self.settings).items()}
+        quality = {**self.settings.learned.quality_of(logs, self.settings), "pairs": data.distinct_pairs or None}
+        return {f"held_out_{name}": value for name, value in quality.items()}
 
     def _probed(self, goes_on):
         """The scores of the probes for the weights that a row describes."""

@@ -1,4 +1,4 @@
-"""Linear models on frozen vectors, logistic regression for labels and ridge regression for numbers; and bag-of-words features.
+"""The score of a linear model on frozen vectors: logistic regression for labels, ridge regression for numbers; bags of words.
 
 A probe measures how well a linear function predicts labels from vectors. Both losses are convex, so the result depends only on the
 examples, not on a seed or a learning rate. The L2 penalty is chosen on every fifth example; the final fit uses all of them.
@@ -9,14 +9,53 @@ Reference: Alain and Bengio, 2017, "Understanding intermediate layers using line
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from keras_bert_rebuild.recipes.probing.probe_files import ProbeExamples
+from keras_bert_rebuild.tasks.metrics.classes import spearman
 from keras_bert_rebuild.tasks.metrics.linear_probe import L2S, choose_l2, every_fifth, fit_linear_probe, standardised
 
 # The number of columns of the bag of words, for the tokens that occur in most texts.
 MOST = 2048
+
+
+def score(probe: ProbeExamples, vectors: npt.NDArray[Any]) -> float:
+    """The accuracy, or for pairs with scores Spearman's correlation, of a linear model on vectors.
+
+    Args:
+        probe: the examples.
+        vectors: the vectors of their texts, `(texts, width)`.
+    """
+    train, dev = (features_of(vectors[part], bool(probe.labels)) for part in (probe.train, probe.dev))
+    if probe.labels:
+        labels = predicted_labels(train, probe.train_targets, len(probe.labels), dev)
+        return float(np.mean(labels == probe.dev_targets))
+    return correlation(probe.dev_targets, predicted_numbers(train, probe.train_targets, dev))
+
+
+def correlation(right: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> float:
+    """Spearman's correlation; 0 for constant predictions."""
+    value = spearman(right, predicted)
+    return 0.0 if np.isnan(value) else value
+
+
+def features_of(vectors: npt.NDArray[Any], ordered: bool) -> npt.NDArray[Any]:
+    """The features of examples: for a text its vector u; for a pair |u − v| and u · v, and if the order matters also u and v.
+
+    Args:
+        vectors: `(examples, texts per example, width)`.
+        ordered: whether the two texts of a pair have different roles, as in entailment.
+
+    Reference: Conneau et al., 2017, section 3.1 (https://arxiv.org/abs/1705.02364); Tai et al., 2015, section 4.2, for similarity.
+    """
+    if vectors.shape[1] == 1:
+        return vectors[:, 0]
+    u, v = vectors[:, 0], vectors[:, 1]
+    both = [np.abs(u - v), u * v]
+    return np.concatenate([u, v, *both] if ordered else both, axis=1)
 
 
 def predicted_labels(train: npt.NDArray, labels: npt.NDArray, count: int, test: npt.NDArray) -> npt.NDArray:
@@ -80,12 +119,12 @@ def token_counts(ids: Sequence[npt.NDArray], vocab_size: int) -> npt.NDArray:
         texts_with[np.unique(row)] += 1
     columns = np.flatnonzero(texts_with)
     columns = columns[np.argsort(-texts_with[columns], kind="stable")][:MOST]
-    place = np.full(vocab_size, -1)
-    place[columns] = np.arange(len(columns))
+    column_of = np.full(vocab_size, -1)
+    column_of[columns] = np.arange(len(columns))
     counts = np.zeros((len(ids), len(columns)))
     for counted, row in zip(counts, ids, strict=True):
-        places = place[np.asarray(row)]
-        np.add.at(counted, places[places >= 0], 1.0)
+        columns_of_row = column_of[np.asarray(row)]
+        np.add.at(counted, columns_of_row[columns_of_row >= 0], 1.0)
     return np.log1p(counts)
 
 

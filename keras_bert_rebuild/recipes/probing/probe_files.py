@@ -42,7 +42,7 @@ def probe_files(texts: Sequence[str]) -> list[ProbeFiles]:
     Raises:
         ValueError: a text has another form, the kind is unknown, or two probes have the same name.
     """
-    found: list[ProbeFiles] = []
+    probes: list[ProbeFiles] = []
     for text in texts:
         match = _NAMED.fullmatch(text) if isinstance(text, str) else None
         if match is None:
@@ -51,10 +51,10 @@ def probe_files(texts: Sequence[str]) -> list[ProbeFiles]:
         kind = match["kind"] or KINDS[0]
         if kind not in KINDS:
             raise ValueError(f"the kind of a probe must be one of {', '.join(KINDS)}; got {kind!r} in {text!r}.")
-        if match["name"] in (other.name for other in found):
+        if match["name"] in (other.name for other in probes):
             raise ValueError(f"probes must have different names; got {match['name']!r} twice.")
-        found.append(ProbeFiles(match["name"], kind, Path(match["train"]), Path(match["dev"])))
-    return found
+        probes.append(ProbeFiles(match["name"], kind, Path(match["train"]), Path(match["dev"])))
+    return probes
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,13 @@ def read_probe(files: ProbeFiles, limit: int, seed: int = 0) -> ProbeExamples:
                 raise ValueError(f"a similarity probe must have pairs with different scores; {getattr(files, name)} has none.")
     if len(parts["train"]) < LEAST:
         raise ValueError(f"a probe must have at least {LEAST} training examples; {files.train} has {len(parts['train'])}.")
-    known: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     rows = {name: _drawn(examples, limit, seed) for name, examples in parts.items()}
     widths = {len(_texts_of(example)) for examples in rows.values() for example in examples}
     if len(widths) > 1:
         raise ValueError(f"the examples of a probe must all be texts or all be pairs; {files.train} and {files.dev} have both.")
     indices = {
-        name: np.array([[known.setdefault(text, len(known)) for text in _texts_of(example)] for example in examples])
+        name: np.array([[index_of.setdefault(text, len(index_of)) for text in _texts_of(example)] for example in examples])
         for name, examples in rows.items()
     }
     numbers = {label: number for number, label in enumerate(labels)}
@@ -122,7 +122,7 @@ def read_probe(files: ProbeFiles, limit: int, seed: int = 0) -> ProbeExamples:
         for name, examples in rows.items()
     }
     sha256 = {name: sha256_of(getattr(files, name)) for name in parts}
-    return ProbeExamples(files, list(known), indices["train"], indices["dev"], targets["train"], targets["dev"], labels, sha256)
+    return ProbeExamples(files, list(index_of), indices["train"], indices["dev"], targets["train"], targets["dev"], labels, sha256)
 
 
 def described_probes(probes: Sequence[ProbeExamples]) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def described_probes(probes: Sequence[ProbeExamples]) -> dict[str, Any]:
 def _labels(files: ProbeFiles, parts: dict[str, list[Any]]) -> tuple[str, ...]:
     labels = tuple(sorted({example.label for example in parts["train"]}))
     if len(labels) < 2:
-        found = f"all examples of {files.train} are {labels[0]!r}" if labels else f"{files.train} has no example"
-        raise ValueError(f"a probe must have at least two labels; {found}.")
+        problem = f"all examples of {files.train} are {labels[0]!r}" if labels else f"{files.train} has no example"
+        raise ValueError(f"a probe must have at least two labels; {problem}.")
     if not parts["dev"]:
         raise ValueError(f"a probe must have examples to score on; {files.dev} has none.")
     unknown = next((example for example in parts["dev"] if example.label not in labels), None)

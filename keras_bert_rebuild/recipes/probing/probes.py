@@ -18,10 +18,9 @@ from keras_bert_rebuild.kernels import unwritten
 from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.recipes.metrics_table import LARGEST, read_curves
-from keras_bert_rebuild.recipes.probing.linear_probe import overlap, predicted_labels, predicted_numbers, token_counts
+from keras_bert_rebuild.recipes.probing.linear_probe import correlation, overlap, score, token_counts
 from keras_bert_rebuild.recipes.probing.probe_files import ProbeExamples
 from keras_bert_rebuild.tasks.embedding_model import pooled_model
-from keras_bert_rebuild.tasks.metrics.classes import spearman
 from keras_bert_rebuild.tasks.row_predictions import predict_rows
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.training.distributed.distribution import on_one_device
@@ -117,12 +116,12 @@ class Probes:
             All scores, or none if the measurement was ended.
         """
         self.copy.update()
-        found = {}
+        by_column = {}
         for probe, rows in zip(self.probes, self._rows, strict=False):
             if not goes_on():
                 return {}
-            found[_column(probe)] = score(probe, self.copy.vectors(rows))
-        return found
+            by_column[_column(probe)] = score(probe, self.copy.vectors(rows))
+        return by_column
 
     def baselines(self) -> list[dict[str, Any]]:
         """The baselines of the scores: one dictionary for each probe, on host 0.
@@ -130,7 +129,7 @@ class Probes:
         "majority" is the accuracy of always predicting the most frequent label of the training file. "bag_of_words" is the score of
         the same linear model on token counts, or, for pairs with scores, of the cosine similarity of these counts.
         """
-        found = []
+        rows = []
         for probe, (inputs, _) in zip(self.probes, self._rows, strict=False):
             counts = token_counts(inputs[0], max(self.copy.tokenizer.tokens) + 1)
             facts = {"name": probe.files.name, "kind": probe.files.kind, "column": _column(probe)}
@@ -140,45 +139,9 @@ class Probes:
                 facts |= {"labels": len(probe.labels), "majority": float(np.mean(probe.dev_targets == most))}
                 facts["bag_of_words"] = score(probe, counts)
             else:
-                facts["bag_of_words"] = _correlation(probe.dev_targets, overlap(counts, *probe.dev.T))
-            found.append(facts)
-        return found
-
-
-def score(probe: ProbeExamples, vectors: npt.NDArray[Any]) -> float:
-    """The accuracy, or for pairs with scores Spearman's correlation, of a linear model on vectors.
-
-    Args:
-        probe: the examples.
-        vectors: the vectors of their texts, `(texts, width)`.
-    """
-    train, dev = (features_of(vectors[part], bool(probe.labels)) for part in (probe.train, probe.dev))
-    if probe.labels:
-        labels = predicted_labels(train, probe.train_targets, len(probe.labels), dev)
-        return float(np.mean(labels == probe.dev_targets))
-    return _correlation(probe.dev_targets, predicted_numbers(train, probe.train_targets, dev))
-
-
-def _correlation(right, predicted):
-    """Spearman's correlation; 0 for constant predictions."""
-    found = spearman(right, predicted)
-    return 0.0 if np.isnan(found) else found
-
-
-def features_of(vectors: npt.NDArray[Any], ordered: bool) -> npt.NDArray[Any]:
-    """The features of examples: for a text its vector u; for a pair |u − v| and u · v, and if the order matters also u and v.
-
-    Args:
-        vectors: `(examples, texts per example, width)`.
-        ordered: whether the two texts of a pair have different roles, as in entailment.
-
-    Reference: Conneau et al., 2017, section 3.1 (https://arxiv.org/abs/1705.02364); Tai et al., 2015, section 4.2, for similarity.
-    """
-    if vectors.shape[1] == 1:
-        return vectors[:, 0]
-    u, v = vectors[:, 0], vectors[:, 1]
-    both = [np.abs(u - v), u * v]
-    return np.concatenate([u, v, *both] if ordered else both, axis=1)
+                facts["bag_of_words"] = correlation(probe.dev_targets, overlap(counts, *probe.dev.T))
+            rows.append(facts)
+        return rows
 
 
 def record_baselines(probes: Probes, folder: str | os.PathLike[str], step: int, again: bool = False) -> None:
@@ -191,12 +154,12 @@ def record_baselines(probes: Probes, folder: str | os.PathLike[str], step: int, 
         again: compute the scores even if they are recorded, so that compilation happens now.
     """
     file = Path(folder) / FILE
-    known = file.is_file()
-    check_agreement({f"whether there is {file}": known})
-    if known and not again:
+    recorded = file.is_file()
+    check_agreement({f"whether there is {file}": recorded})
+    if recorded and not again:
         return
     scores = probes.scores()
-    if host_index() == 0 and not known:
+    if host_index() == 0 and not recorded:
         facts = [{**facts, "start": scores[facts["column"]]} for facts in probes.baselines()]
         write_yaml(file, {"step": step, "probes": facts})
 
@@ -208,10 +171,10 @@ def read_baselines(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
         ValueError: the file is not a list of baselines.
     """
     file = Path(folder) / FILE
-    found = read_yaml(file).get("probes", []) if file.is_file() else []
-    if not isinstance(found, list) or not all(_is_described(facts) for facts in found):
+    rows = read_yaml(file).get("probes", []) if file.is_file() else []
+    if not isinstance(rows, list) or not all(_is_described(facts) for facts in rows):
         raise ValueError(f"{file} must have a list of probes with names, columns and numbers.")
-    return found
+    return rows
 
 
 def _is_described(facts):

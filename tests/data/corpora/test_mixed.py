@@ -128,9 +128,9 @@ def test_a_random_next_segment_is_of_another_document_of_the_same_corpus(corpora
 def repeating(seed):
     """Documents of passages that other corpora of this kind have too."""
     rng = np.random.default_rng(seed)
-    passages = [[10 + number, 50 + number] for number in rng.permutation(40)[:30]]
+    passages = [[10 + number, 150 + number] for number in rng.permutation(120)[:30]]
     ids = np.array(passages, "int32").ravel()
-    return TokenCorpus(ids, np.arange(0, 61, 2), np.arange(0, 61, 6), [*SPECIAL, *map(str, range(100))])
+    return TokenCorpus(ids, np.arange(0, 61, 2), np.arange(0, 61, 6), [*SPECIAL, *map(str, range(300))])
 
 
 def test_what_is_held_out_of_one_corpus_is_not_in_training_in_another():

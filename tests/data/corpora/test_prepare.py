@@ -1,9 +1,7 @@
 """Preparing a corpus: the same bytes for every number of workers and parts, and after a kill."""
 
 import gc
-import gzip
 import json
-import lzma
 import math
 import signal
 import subprocess
@@ -162,17 +160,6 @@ def test_words_of_earlier_blocks_take_no_memory(tmp_path, vocabulary):
     finally:
         tracemalloc.stop()
     assert max(held[2:]) < held[1] + 20_000, held
-
-
-def test_compressed_corpora_give_the_same_shards(tmp_path, corpus, vocabulary):
-    text = (corpus / "a.txt").read_bytes()
-    shards = []
-    for name, content in (("a.txt", text), ("a.txt.gz", gzip.compress(text)), ("a.txt.xz", lzma.compress(text))):
-        (tmp_path / name).write_bytes(content)
-        prepare(tmp_path / name, vocabulary, tmp_path / f"out.{name}", workers=1, block_bytes=700)
-        shards.append({k: v for k, v in contents(tmp_path / f"out.{name}").items() if k != "index.json"})
-    assert len(shards[0]) > 4
-    assert shards[0] == shards[1] == shards[2]
 
 
 def test_any_number_of_workers_writes_the_same_bytes(tmp_path, corpus, vocabulary):

@@ -1,13 +1,26 @@
-"""Reading a corpus block by block."""
+"""Reading a corpus, block by block or whole, holding out documents of it, and the corpus of docstrings."""
 
 import gzip
+import hashlib
 import lzma
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from helpers.small_corpus import small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.corpora.documents import read_documents
+from keras_bert_rebuild.data.corpora.documents import (
+    TokenCorpus,
+    corpus_digest,
+    docstring_document,
+    docstring_files,
+    hold_out,
+    prose,
+    read_documents,
+)
+from keras_bert_rebuild.data.corpora.held_out import SomeDocuments
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
 from keras_bert_rebuild.data.text_files import corpus_files
 
@@ -157,3 +170,88 @@ def test_reading_again_gives_and_counts_the_same(tmp_path):
     assert list(reader.blocks()) == first
     assert reader.notes() == notes
     assert len(notes) == 2
+
+
+# Reading documents, holding out some, the docstring corpus, and the digest of a corpus in memory.
+
+
+ANY_DOCUMENTS = st.lists(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=4), min_size=2, max_size=60)
+
+
+@given(ANY_DOCUMENTS, st.integers(0, 3))
+def test_held_out_documents_have_something_new(documents, seed):
+    try:
+        train, test = hold_out(documents, every=4, seed=seed)
+    except ValueError as error:
+        assert ("2 held-out documents with passages that are not in training" in str(error)) == (len(documents) >= 4)  # noqa: PT017
+        return
+    assert min(len(train), len(test)) >= 2
+    assert sorted(train + test) == sorted(documents)
+    seen = {passage for document in train for passage in document}
+    assert sum(any(passage not in seen for passage in document) for document in test) >= 2
+
+
+def test_one_document_in_twenty_is_held_out_and_always_the_same():
+    documents = [[f"passage {i}"] for i in range(2000)]
+    train, test = hold_out(documents)
+    assert 60 < len(test) < 140
+    assert hold_out(documents) == (train, test)
+    assert hold_out(documents, seed=1) != (train, test)
+
+
+def test_prose_leaves_out_code_and_lists_of_arguments():
+    docstring = """Return the larger of two numbers, or the first of them if both are equal.
+
+    Args:
+        x_1: float64[n, m]; y_2: int32[k]; z_3: |S1 (see <3>)
+
+    >>> larger(1, 2) and some more words to make it long enough
+    2
+
+    Too short.
+    """
+    assert prose(docstring) == ["Return the larger of two numbers, or the first of them if both are equal."]
+
+
+def test_each_docstring_of_a_file_is_gathered_once(tmp_path):
+    sentence = "This sentence has enough words in it to count as prose."
+    path = tmp_path / "module.py"
+    path.write_text(
+        f'"""{sentence}"""\n\nclass A:\n    """{sentence}"""\n    def f(self):\n        """{sentence[:-1]}, twice."""\n'
+    )
+    assert docstring_document(path) == [sentence, sentence[:-1] + ", twice."]
+    path.write_text("def broken(:\n")
+    assert docstring_document(path) == []
+
+
+def test_the_standard_library_and_installed_packages_have_files_in_a_fixed_order():
+    files = docstring_files(("numpy", "not_installed_anywhere"))
+    assert files == docstring_files(("numpy",))
+    assert any(file.name == "json" or "json" in file.parts for file in files)
+    assert not any("tests" in file.parts for file in files)
+    assert len(files) > 500
+
+
+def test_the_digest_covers_everything_in_a_corpus():
+    ids, passages, documents = np.array([2, 0, 1], "int32"), np.array([0, 1, 2, 3]), np.array([0, 2, 3])
+    corpus = TokenCorpus(ids, passages, documents, ["a", "b", "c"])
+    content = passages.astype("<i8").tobytes() + documents.astype("<i8").tobytes() + ids.astype("<i4").tobytes() + b"a\nb\nc"
+    changes = [
+        {},
+        {"ids": ids[::-1]},
+        {"passage_starts": documents},
+        {"document_starts": np.array([0, 1, 3])},
+        {"vocabulary": ["a", "b", "d"]},
+    ]
+    assert len({corpus_digest(replace(corpus, **change)) for change in changes}) == 5
+    assert corpus_digest(corpus) == hashlib.sha256(content).hexdigest()
+    assert corpus_digest(replace(corpus, ids=ids.astype("uint16"))) == corpus_digest(corpus)
+
+
+def test_the_digest_does_not_depend_on_block_size_or_kind_of_corpus(monkeypatch):
+    corpus = small_corpus()
+    digests = set()
+    for size in (1, 100, 10**6):
+        monkeypatch.setattr("keras_bert_rebuild.data.corpora.documents._BLOCK", size)
+        digests |= {corpus_digest(corpus), corpus_digest(SomeDocuments(corpus, np.arange(20)))}
+    assert len(digests) == 1

@@ -6,9 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.corpora.prepare import prepare
-from keras_bert_rebuild.data.corpora.token_store import TokenStore
+from keras_bert_rebuild.data.corpora.token_store import TokenStore, span_indexes
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "one", "two", "three"]
 
@@ -52,37 +54,6 @@ def test_starts_are_those_of_passages_and_documents_that_have_tokens(folder):
     assert store.passage_starts.tolist() == np.cumsum([0, *lengths]).tolist()
     assert store.document_starts.tolist() == np.cumsum([0, *[4, 1, 5, 1] * 5]).tolist()
     assert store.passage_starts.dtype == store.document_starts.dtype == "int64"
-
-
-def as_version_1(folder, cut_documents):
-    """Every shard starts a document, as in version 1."""
-    for path in folder.glob("*.documents.npy"):
-        np.save(path, np.union1d([0], np.load(path)))
-
-    def change(index):
-        index.update(version=1, cut_documents=cut_documents)
-        for record in index["shards"]:
-            path = folder / f"shard-{record['number']:06d}.documents.npy"
-            record["documents"] = len(np.load(path)) - 1
-            record["files"][path.name]["bytes"] = path.stat().st_size
-
-    change_json(folder / "index.json", change)
-
-
-def test_a_store_of_version_1_is_read_as_it_is(folder):
-    starts = TokenStore(folder).document_starts
-    as_version_1(folder, 0)
-    np.testing.assert_array_equal(TokenStore(folder).document_starts, starts)
-
-
-def test_a_store_of_version_1_whose_documents_were_cut_says_so(tmp_path, vocabulary):
-    (tmp_path / "a.txt").write_text("\n".join(["one two three"] * 20))
-    prepare(tmp_path / "a.txt", vocabulary, tmp_path / "store", workers=1, block_bytes=60)
-    assert TokenStore(tmp_path / "store").document_starts.tolist() == [0, 60]
-    as_version_1(tmp_path / "store", 1)
-    with pytest.warns(UserWarning, match="has 1 long documents split into parts .* prepare the corpus again"):
-        store = TokenStore(tmp_path / "store")
-    assert store.document_starts.tolist() == [0, 12, 24, 36, 48, 60]
 
 
 def test_an_invalid_position_is_an_error(folder):
@@ -180,15 +151,6 @@ def test_parts_of_two_runs_do_not_make_a_store(tmp_path, vocabulary):
     (tmp_path / "out1" / "index-00001-of-00002.json").rename(tmp_path / "out0" / "index-00001-of-00002.json")
     with pytest.raises(ValueError, match="the parts of one run"):
         TokenStore(tmp_path / "out0")
-
-
-def test_parts_of_two_versions_do_not_make_a_store(tmp_path, vocabulary):
-    (tmp_path / "a.txt").write_text("one two\n\nthree")
-    for i in range(2):
-        prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=1, part=(i, 2))
-    change_json(tmp_path / "out" / "index-00001-of-00002.json", lambda index: index.update(version=1))
-    with pytest.raises(ValueError, match="the parts of one run"):
-        TokenStore(tmp_path / "out")
 
 
 def test_the_digest_of_a_store_depends_on_its_bytes_alone(tmp_path, vocabulary):
@@ -295,3 +257,21 @@ def test_an_index_of_absurd_parts_is_one_sentence(folder, part):
     (folder / "index.json").write_text(json.dumps({**index, "part": part}))
     with pytest.raises(ValueError, match="is damaged or something else"):
         TokenStore(folder)
+
+
+# The spans of positions equal those found by a search for every position.
+
+
+STARTS = np.array([0, 5, 6, 20, 300])
+
+
+@given(st.lists(st.lists(st.integers(0, 299), min_size=4, max_size=4), max_size=6))
+def test_every_position_has_its_span(rows):
+    positions = np.array(rows, "int64").reshape(-1, 4)
+    found = np.broadcast_to(span_indexes(STARTS, positions), positions.shape)
+    assert (found == np.searchsorted(STARTS, positions, side="right") - 1).all()
+    assert (span_indexes(STARTS, positions.ravel()) == found.ravel()).all()
+
+
+def test_rows_within_one_span_have_one_number():
+    assert span_indexes(STARTS, np.array([[7, 19, 8], [5, 5, 5]])).tolist() == [[2], [1]]

@@ -1,4 +1,4 @@
-"""Spans have every token once; pairs are made as in the papers."""
+"""Spans have every token once, pairs are made as in the papers, and sentences begin where a plain reading of the tokens says."""
 
 import math
 
@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from keras_bert_rebuild.data.corpora.documents import TokenCorpus, encode_documents
 from keras_bert_rebuild.data.pretraining.examples import Examples, shortened
 from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
-from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
+from keras_bert_rebuild.data.pretraining.vocabulary_tables import (
+    BEFORE,
+    CLOSES,
+    EITHER,
+    ENDS,
+    OTHER,
+    sentence_begins,
+    sentence_marks,
+    vocabulary_tables,
+)
 from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
 
 LENGTH = 21
@@ -97,7 +106,7 @@ def test_other_spans_are_drawn_in_proportion_to_their_number():
     store = TokenCorpus(np.zeros(850, "int32"), starts, starts, SPECIAL)
     examples = Examples(store, LENGTH)
     spans = examples.at(np.arange(40000))
-    other = examples.of_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT))
+    other = examples.from_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT))
     assert (other.documents != spans.documents).all()
     assert (other.keys == spans.keys).all()
     assert (other.passes == spans.passes).all()
@@ -114,13 +123,13 @@ def test_a_document_of_more_than_half_the_tokens_is_drawn_for_all_others():
     starts = np.array([0, 900, 1000])
     examples = Examples(TokenCorpus(np.zeros(1000, "int32"), starts, starts, SPECIAL), LENGTH)
     spans = examples.at(np.arange(500))
-    assert (examples.of_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT)).documents == 1 - spans.documents).all()
+    assert (examples.from_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT)).documents == 1 - spans.documents).all()
 
 
 def pairs_of(store, count=20000, random_next_rate=0.5, targets=None):
     examples = Examples(store, LENGTH)
     spans = examples.at(np.arange(count))
-    others = examples.of_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
+    others = examples.from_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
     targets = np.full(count, LENGTH) if targets is None else targets
     tables = vocabulary_tables([*store.vocabulary, "a"])
     return spans, others, next_sentence_pairs(store, tables, spans, others, targets, random_next_rate)
@@ -224,3 +233,39 @@ def test_a_single_segment_is_the_span(corpus):
     assert (single.first_starts == spans.starts).all()
     assert (single.first_lengths == spans.ends - spans.starts).all()
     assert not single.second_lengths.any()
+
+
+# Sentences start after the marks that end one, compared with a plain reading of the tokens.
+
+
+TOKENS = ["a", "b", "##c", ".", "?", "”", ")", '"']
+
+
+def plainly(tokens, place):
+    """Whether a sentence starts at an index: an end before it, at most two closing marks between, and no mark there."""
+    if tokens[place] in ENDS | CLOSES | EITHER:
+        return False
+    before = place - 1
+    while before >= 0 and tokens[before] in CLOSES and place - before <= 2:
+        before -= 1
+    return before >= 0 and tokens[before] in ENDS
+
+
+def begins(tokens):
+    marks = sentence_marks(TOKENS)[[TOKENS.index(token) for token in tokens]]
+    return sentence_begins(np.concatenate([[OTHER] * BEFORE, marks])[None].astype("uint8"))[0].tolist()
+
+
+@given(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=30))
+def test_a_sentence_begins_where_a_plain_reading_says(tokens):
+    assert begins(tokens) == [plainly(tokens, place) for place in range(len(tokens))]
+
+
+def test_rows_are_independent():
+    rows = sentence_marks(TOKENS)[[[0, 0, 0, 3, 1], [3, 0, 3, 5, 0]]]
+    assert sentence_begins(rows).tolist() == [[False, True], [False, True]]
+
+
+def test_no_sentence_begins_at_an_ambiguous_quotation_mark():
+    assert not any(begins(["a", ".", '"', "b"]))
+    assert begins(["a", ".", "”", "b"]) == [False, False, False, True]

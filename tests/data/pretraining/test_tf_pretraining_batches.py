@@ -1,12 +1,16 @@
-"""Files of Google's pretraining examples become the batches that they were written from."""
+"""tf.data has the batches that Python has, and those that files of Google's pretraining examples were written from."""
+
+import gc
+import weakref
 
 import keras
 import numpy as np
 import pytest
 from helpers.small_corpus import small_corpus
 
+from keras_bert_rebuild import compile_model, get_model
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
-from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import read_pretraining_records
+from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import read_pretraining_records, tf_pretraining_batches
 
 pytestmark = pytest.mark.backend("tensorflow")
 
@@ -15,8 +19,7 @@ ROOM = 6  # for predictions, of which an example has at most 4
 
 @pytest.fixture(scope="module")
 def batches():
-    made = pretraining_batches(small_corpus(), 8, 24, 4)
-    return [made.batch(0, 0), made.batch(0, 1)]
+    return [made().batch(0, 0), made().batch(0, 1)]
 
 
 def examples_of(batch):
@@ -80,3 +83,41 @@ def test_a_damaged_file_and_examples_of_another_length_are_errors_of_tensorflow(
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(tf.errors.DataLossError, match="truncated record"):
         list(read_pretraining_records(path, 8, 24, ROOM))
+
+
+def made(**settings):
+    return pretraining_batches(small_corpus(), 8, 24, 4, **settings)
+
+
+@pytest.mark.parametrize(("kind", "workers"), [("nsp", 0), ("sop", 1), (None, 4)])
+def test_a_dataset_has_the_same_numbers(kind, workers):
+    data = made(next_sentence=kind, start_epoch=2, steps_per_epoch=3, workers=workers)
+    found = tf_pretraining_batches(data, epochs=2).as_numpy_iterator()
+    for ours, numbers in zip(found, [(epoch, i) for epoch in (2, 3) for i in range(3)], strict=True):
+        assert_same(ours, data.batch(*numbers))
+    endless = tf_pretraining_batches(data, epochs=None)
+    assert_same(next(endless.skip(10).as_numpy_iterator()), data.batch(5, 1))
+    shapes = [array.shape for array in keras.tree.flatten(data[0])]
+    assert [tuple(spec.shape) for spec in keras.tree.flatten(endless.element_spec)] == shapes
+
+
+@pytest.mark.slow
+def test_a_model_trains_on_a_dataset():
+    data = made(steps_per_epoch=2)
+    model = get_model(len(data.store.vocabulary), 24, 24, embed_dim=8, transformer_num=1, head_num=1, feed_forward_dim=8)
+    compile_model(model, max_predictions=4, optimizer="sgd")
+    history = model.fit(tf_pretraining_batches(data, epochs=2), epochs=2, steps_per_epoch=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+
+
+def test_the_batches_of_a_dataset_are_freed_with_it():
+    data = made(steps_per_epoch=2)
+    read = iter(tf_pretraining_batches(data))
+    next(read)
+    reference = weakref.ref(data)
+    del data
+    gc.collect()
+    next(read)
+    del read
+    gc.collect()
+    assert reference() is None

@@ -58,6 +58,8 @@ def test_a_run_leaves_settings_versions_curve_checkpoints_and_model(undisturbed)
     assert tuple(table[0]) == columns(PretrainSettings().learned)
     assert [int(row["step"]) for row in table] == [2, 3, 4, 6]
     assert [bool(row["held_out_mlm_loss"]) for row in table] == [False, True, False, True]
+    assert [row["held_out_pairs"] for row in table] == ["", "4", "", "4"]  # two micro-batches of two
+    assert start["held_out"] == {"documents": 3, "passages": 12, "repeated": 0.0}
     np.testing.assert_allclose(float(table[-1]["mlm_perplexity"]), np.exp(float(table[-1]["mlm_loss"])), rtol=1e-4)
     np.testing.assert_allclose([float(row["learning_rate"]) for row in table], [5e-3, 1e-2, 7.5e-3, 2.5e-3], atol=1e-9)
 

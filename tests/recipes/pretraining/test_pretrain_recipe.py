@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import pytest
 import yaml
-from helpers.small_recipe import RECIPE, write_recipe, write_text
+from helpers.small_corpus import write_text
+from helpers.small_runs import RECIPE, write_recipe
 
 from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.data.corpora.held_out import split_documents

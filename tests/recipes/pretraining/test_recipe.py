@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 from helpers.mutations import fault_of, mutations
-from helpers.small_recipe import RECIPE, write_recipe
+from helpers.small_runs import RECIPE, write_recipe
 
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.recipe import PRESETS, Recipe, choose_size, name_of, plan_of, read_recipe
