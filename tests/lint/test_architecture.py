@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "keras_bert_rebuild"
 
-# Part: its rank and, unless it may import all lower parts, the parts it may import. docs/contributing/architecture.md explains the table.
+# Part: its rank and, unless it may import all lower parts, the parts it may import. The page on it explains the table.
 RANKS = {
     "files": 0,
     "version": 0,
