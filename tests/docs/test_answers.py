@@ -50,6 +50,14 @@ def test_a_message_with_other_words_is_none_of_the_library():
     assert not is_of("got … in …", "expected x; got … of ….")
 
 
+def test_a_page_for_users_names_no_test_of_ours():
+    pages = [page for page in DOCS.rglob("*.md") if page.parent.name != "contributing"]
+    assert len(pages) > 30
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert re.findall(r"`tests/|`tox -e|\bthe goal\b", text) == [], page.name
+
+
 def test_every_named_model_is_known_with_its_parameters():
     text = (DOCS / "choose.md").read_text(encoding="utf-8").split("## How long")[0]
     named = re.findall(r"`([\w.-]+)`(?: \((\d+) M)?", text.split("|---|")[-1])
