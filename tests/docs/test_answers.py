@@ -67,7 +67,7 @@ def test_every_named_model_is_known_with_its_parameters():
     assert len({name for name, _ in named}) > 12
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.skipif(minilm.FOLDER is None, reason="needs the wheel of MiniLM")
 def test_the_lines_of_the_ten_jobs_run(tmp_path, monkeypatch, capsys):
     """Models that are too large for a test are small ones of the same name."""
