@@ -1,23 +1,22 @@
 """The programs on docs/guides/export.md that run what was exported, as written."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from eight_scripts import small_export
+from helpers.page_blocks import blocks
 
 import keras_bert_rebuild
 from keras_bert_rebuild import LateInteractionEmbedder
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "export.md"
-BLOCKS = re.findall(r"```(?:python)?\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def program(beginning):
     """The program of the page that begins with these words."""
-    (block,) = (block for block in BLOCKS if block.startswith(beginning))
+    (block,) = (block for _, block in blocks(PAGE) if block.startswith(beginning))
     return block
 
 
