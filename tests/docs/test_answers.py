@@ -58,6 +58,12 @@ def test_a_page_for_users_names_no_test_of_ours():
         assert re.findall(r"`tests/|`tox -e|\bthe goal\b", text) == [], page.name
 
 
+def test_the_figures_of_a_step_are_those_of_the_comparison():
+    pages = [path.read_text(encoding="utf-8") for path in (DOCS.parent / "README.md", DOCS / "comparison.md")]
+    for figure in ("1.47 s", "2.19 times", "1.78 s", "1.34 times", "1.3 to 1.6"):
+        assert all(figure in " ".join(page.split()) for page in pages), figure
+
+
 def test_every_named_model_is_known_with_its_parameters():
     text = (DOCS / "choose.md").read_text(encoding="utf-8").split("## How long")[0]
     named = re.findall(r"`([\w.-]+)`(?: \((\d+) M)?", text.split("|---|")[-1])
