@@ -72,17 +72,18 @@ def first_cases(items):
     for item in items:
         every = any(mark.kwargs.get("all_cases") for mark in item.iter_markers("backend"))
         cases.setdefault((item.path, item.cls, item.name if every else item.originalname), item)
-    return [*cases.values()]
+    return cases.values()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests of other backends; run slow ones first, so that no process waits for another's last test."""
     backend = keras.backend.backend()
-    items[:] = [item for item in items if all(backend in (mark.args or [backend]) for mark in item.iter_markers("backend"))]
+    selected = [item for item in items if all(backend in (mark.args or [backend]) for mark in item.iter_markers("backend"))]
     if config.getoption("--first-cases"):
-        items[:] = first_cases(items)
-    items.sort(key=lambda item: "slow" not in item.keywords)
+        selected = first_cases(selected)
+    config.hook.pytest_deselected(items=[*{*items}.difference(selected)])
+    items[:] = sorted(selected, key=lambda item: "slow" not in item.keywords)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -24,6 +24,8 @@ NAME = re.compile(r"([A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?)(?:@([\w./-]+))?
 # this file, too.
 MODELS = tomllib.loads((resources.files("keras_bert_rebuild.files") / "hub_models.toml").read_text(encoding="utf-8"))
 SHORT_NAMES = {repository.partition("/")[2]: repository for repository in MODELS}
+# From what people call a model to its short name, for the answer to a mistake.
+MEANT_NAMES = {word: name for name, repository in SHORT_NAMES.items() for word in MODELS[repository]["called"]}
 
 # The folders of modules in a folder of sentence-transformers, such as 1_Pooling.
 MODULE = re.compile(r"\d+_\w+")
@@ -121,7 +123,8 @@ def named_repository(model: str | os.PathLike[str], revision: str | None = None)
         return None
     first, slash, _ = name.partition("/")
     if not slash and name not in SHORT_NAMES:
-        near = difflib.get_close_matches(name, SHORT_NAMES, n=1)
+        meant = MEANT_NAMES.get(name.lower().replace("_", "-"))
+        near = [meant] if meant else difflib.get_close_matches(name, SHORT_NAMES, n=1)
         if near and not Path(name).suffix:
             raise ValueError(
                 f"there is no file or folder {name}, and no short name of a model: did you mean {near[0]}, or user/{name} of the "

@@ -22,6 +22,7 @@ STEPS = ("--batch-size", 2, "--steps", 2)
 VERBS = {
     "vocab": (("corpus.txt", "--vocab-size", 200), "out.txt"),
     "predict": (("--model", "task", "--input", "in.jsonl"), "out.jsonl"),
+    "fill": (("model", "[MASK]"), "out.jsonl"),
     "curves": (("run",), "out.svg"),
     "embed": (("corpus.txt", "--model", "model"), "out.npy"),
     "attention": (("the cat", "--model", "model"), "out.html"),

@@ -1,4 +1,4 @@
-"""The real training step under XLA's compiler for NVIDIA's GPUs, without a GPU, compared with the estimate: tox -e cuda."""
+"""The real training step under XLA's compiler for NVIDIA's GPUs, without a GPU, compared with the estimate: tox -e compilers."""
 
 import json
 

@@ -5,7 +5,6 @@ import json
 import re
 from pathlib import Path
 
-import keras
 import pytest
 from helpers import minilm
 from helpers.page_blocks import blocks, minilm_by_name, run_blocks
@@ -74,11 +73,10 @@ def test_every_named_model_is_known_with_its_parameters():
 
 
 @pytest.mark.slow(torch=True)
+@pytest.mark.backend("torch")  # which compiles nothing
 @pytest.mark.skipif(minilm.FOLDER is None, reason="needs the wheel of MiniLM")
 def test_the_lines_of_the_ten_jobs_run(tmp_path, monkeypatch, capsys):
     """Models that are too large for a test are small ones of the same name."""
-    if keras.config.backend() != "torch":
-        pytest.skip("run on torch, which compiles nothing")
     bert, reranker = tmp_path / "bert", tmp_path / "reranker"
     save_pretrained(small_encoder(["mlm", "nsp"], max_position_embeddings=400), bert, vocabulary=TOKENIZER)
     small_task(Reranker, objective="binary").save(reranker)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import keras
 import pytest
 from helpers import guide_pages, minilm
 from helpers.page_blocks import blocks, minilm_by_name, run_blocks
@@ -14,10 +13,9 @@ pytestmark = pytest.mark.slow(torch=True)
 
 
 @pytest.mark.skipif(minilm.FOLDER is None, reason="needs the wheel of MiniLM")
+@pytest.mark.backend("torch")  # which compiles nothing; what a page says is true on every backend
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
-    if keras.config.backend() != "torch":
-        pytest.skip("run on torch, which compiles nothing; what a page says is true on every backend")
     monkeypatch.chdir(tmp_path)
     with minilm_by_name():
         run_blocks(page)

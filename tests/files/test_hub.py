@@ -195,7 +195,7 @@ def test_weights_are_chosen_by_preference_in_every_folder_that_is_read():
 
 def test_every_model_of_the_table_has_a_short_name_of_its_own_and_a_family_that_is_read():
     assert len(SHORT_NAMES) == len(MODELS)
-    facts = {"family", "parameters", "megabytes", "languages", "licence", "use"}
+    facts = {"family", "parameters", "megabytes", "languages", "licence", "use", "called"}
     for model in MODELS.values():
         assert model.keys() == facts
         assert model["family"] in FAMILIES

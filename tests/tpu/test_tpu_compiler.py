@@ -1,4 +1,4 @@
-"""The real training step under the real TPU compiler, compared with the estimate. Minutes each: tox -e tpu."""
+"""The real training step under the real TPU compiler, compared with the estimate. Minutes each: tox -e compilers."""
 
 import pytest
 
