@@ -30,7 +30,7 @@ def minilm_by_name(others=()):
     """
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as cache:
         hub = LoopbackHub({"sentence-transformers/all-MiniLM-L6-v2": minilm.FOLDER} | dict(others))
-        with asked_by_the_client(hub, patch, cache):
+        with asked_by_the_client(hub, patch, Path(cache)):
             yield
 
 
