@@ -91,7 +91,7 @@ def main():
     total = (args.rounds + WARM) * args.steps
     settings = PretrainSettings(
         model=SIZES[args.size], steps=total, batch_size=args.batch, seq_len=args.length, log_steps=args.steps, held_out=0,
-        evaluate_steps=total, save_steps=args.save_steps or total, workers=args.workers, tensorboard=False, dtype=args.dtype,
+        evaluate_steps=total, save_steps=args.save_steps or total, workers=args.workers, dtype=args.dtype,
     )  # fmt: skip
     corpus = random_corpus()
     data = training_batches(corpus, settings.all_phases[0], settings)

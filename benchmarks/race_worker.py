@@ -78,7 +78,6 @@ def ours(job):
         seed=job["seed"],
         held_out=0,
         keep_checkpoints=99,
-        tensorboard=False,
     )
     facts = {"steps": rows[-1]["step"], "tokens": sum(row.get("tokens", 0) for row in rows), "params": result.plan.num_params}
     return {**facts, "curve": _scores_of_run(output / "run", result.plan.config, folder)}

@@ -30,6 +30,8 @@ _LAZY = (
     ("keras_bert_rebuild.config", ("BertConfig",)),
     ("keras_bert_rebuild.custom_objects", ("get_custom_objects",)),
     ("keras_bert_rebuild.data.pretraining.gen_batch_inputs", ("gen_batch_inputs",)),
+    ("keras_bert_rebuild.data.labelled.labelled_examples", ("ChoiceQuestion", "ClassifiedText", "Question", "RankedText")),
+    ("keras_bert_rebuild.data.labelled.labelled_examples", ("ScoredPair", "TaggedText", "TaggedWords", "TextGroup")),
     ("keras_bert_rebuild.data.labelled.length_buckets", ("BucketedBatches",)),
     ("keras_bert_rebuild.data.corpora.prepare", ("prepare",)),
     ("keras_bert_rebuild.data.pretraining.pretraining_batches", ("pretraining_batches",)),

@@ -15,6 +15,14 @@ from keras_bert_rebuild.custom_objects import get_custom_objects as get_custom_o
 from keras_bert_rebuild.custom_objects import set_custom_objects as set_custom_objects
 from keras_bert_rebuild.data.corpora.prepare import prepare as prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore as TokenStore
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion as ChoiceQuestion
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText as ClassifiedText
+from keras_bert_rebuild.data.labelled.labelled_examples import Question as Question
+from keras_bert_rebuild.data.labelled.labelled_examples import RankedText as RankedText
+from keras_bert_rebuild.data.labelled.labelled_examples import ScoredPair as ScoredPair
+from keras_bert_rebuild.data.labelled.labelled_examples import TaggedText as TaggedText
+from keras_bert_rebuild.data.labelled.labelled_examples import TaggedWords as TaggedWords
+from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup as TextGroup
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches as BucketedBatches
 from keras_bert_rebuild.data.pretraining.gen_batch_inputs import gen_batch_inputs as gen_batch_inputs
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches as pretraining_batches

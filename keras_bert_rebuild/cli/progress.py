@@ -213,7 +213,7 @@ class TrainingBar(Bar):
         self._first_row = self.get_time() if self._first_row is None else self._first_row
         shows_rates = self.get_time() - self._first_row >= SHORTEST
         self._total = row.get("steps", self._total)
-        for name in ("head", "scores"):
+        for name in ("data", "head", "scores"):
             if name in row:
                 self.console.print(Text(f"{name:<8} {printable(row[name])}"), soft_wrap=True)
         self._values.pop("evaluated", None)

@@ -68,7 +68,13 @@ def _is_adapters(path):
 _OF_ANSWERS = {"probability", "probabilities", "score", "entities", "choice", "texts", "masks"}
 
 
+# What a Parquet file of answers has in its metadata, which are at its end.
+ANSWERS_MARK = "keras_bert_rebuild.answers"
+
+
 def _is_answers(path):
+    if path.suffix.lower() == ".parquet":
+        return path.stat().st_size == 0 or ANSWERS_MARK.encode() in path.read_bytes()[-1 << 16 :]
     head = _head(path, 1 << 16)
     line = head.partition(b"\n")[0].decode("utf-8", "replace")
     if not head:
@@ -107,7 +113,7 @@ DRAWING = FileKind("a drawing", (".svg",), _is_picture)
 PICTURE = FileKind("a picture", (".svg", ".png", ".pdf", ".eps", ".ps", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"), _is_picture)
 ATTRIBUTIONS = FileKind("attributions", (".html", ".htm", ".json"), _is_attribution)
 VECTORS = FileKind("vectors", (".npy", ".parquet"), _is_vectors)
-ANSWERS = FileKind("answers", (".jsonl", ".tsv", ".csv", ".json"), _is_answers)
+ANSWERS = FileKind("answers", (".jsonl", ".tsv", ".csv", ".parquet", ".json"), _is_answers)
 FILLED = FileKind("filled masks", (".jsonl",), _is_answers)
 RANKING = FileKind("a TREC run", (".tsv", ".txt", ".run", ".trec"), _is_ranking)
 GROUPS = FileKind("queries with negatives", (".jsonl",), _is_groups)

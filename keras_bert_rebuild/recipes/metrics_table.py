@@ -1,10 +1,8 @@
-"""The curve of a run: as a table on disk, as TensorBoard events, and drawn as one SVG file."""
+"""The curve of a run: as a table on disk, and drawn as one SVG file."""
 
 import csv
-import importlib.util
 import io
 import math
-import time
 from pathlib import Path
 
 from keras_bert_rebuild.data.labelled.tables import read_cells
@@ -86,37 +84,6 @@ def _shown(value):
     if value is None:
         return ""
     return str(value) if isinstance(value, (int, str)) else f"{value:.6g}"
-
-
-def tensorboard_is_installed():
-    """Whether the package `tensorboard` is installed."""
-    return importlib.util.find_spec("tensorboard") is not None
-
-
-class TensorBoardLog:
-    """Writes rows of numbers as TensorBoard events.
-
-    Args:
-        folder: the folder for `tensorboard --logdir`.
-    """
-
-    def __init__(self, folder):
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-        self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(folder))
-
-    def write(self, step, values):
-        """Write numbers by name at a step; None values are left out."""
-        rows = [self._summary.Value(tag=name, simple_value=float(value)) for name, value in values.items() if value is not None]
-        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=self._summary(value=rows)))
-        self._writer.flush()
-
-    def close(self):
-        """Write what is buffered and close the file."""
-        self._writer.close()
 
 
 # Title of a chart, and its curves: column, label, class of its line.

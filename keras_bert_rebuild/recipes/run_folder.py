@@ -96,7 +96,7 @@ FREE = (
     "keep_checkpoints",
     "save_in_background",
     "workers",
-    "tensorboard",
+    "log_to",
     "verify",
     "distribute",
     "model_devices",

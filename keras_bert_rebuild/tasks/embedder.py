@@ -19,7 +19,7 @@ from keras_bert_rebuild.tasks.metrics.ranking import RETRIEVAL_METRICS, retrieva
 from keras_bert_rebuild.tasks.objectives import MOST_NEGATIVES, OBJECTIVES, objectives_for
 from keras_bert_rebuild.tasks.sentence_modules import modules_of, shown
 from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, example_list, place_of
+from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, example_list, example_name
 from keras_bert_rebuild.training.retrieval_losses import GroupedLoss
 
 # The similarity of vectors: their cosine or their product.
@@ -45,10 +45,10 @@ def prompt_text(prompts: Mapping[str, str], prompt: str | None) -> str:
         return "" if prompt is None else prompts[prompt]
     if prompt in ALWAYS or not _NAME.fullmatch(prompt):
         return "" if prompt in ALWAYS else prompt
-    known = tuple(dict.fromkeys((*ALWAYS, *prompts)))
-    near = difflib.get_close_matches(prompt, known, n=1)
+    names = tuple(dict.fromkeys((*ALWAYS, *prompts)))
+    near = difflib.get_close_matches(prompt, names, n=1)
     hint = f"; did you mean {near[0]}" if near else ""
-    raise ValueError(f"prompt must be one of {', '.join(known)}, or a text of more than a word; got {prompt!r:.80}{hint}.")
+    raise ValueError(f"prompt must be one of {', '.join(names)}, or a text of more than a word; got {prompt!r:.80}{hint}.")
 
 
 def checked_poolings(poolings: Any) -> tuple[str, ...]:
@@ -65,8 +65,8 @@ def checked_prompts(prompts: Any, default: Any) -> dict[str, str]:
     if not isinstance(prompts, Mapping) or not all(isinstance(part, str) for item in prompts.items() for part in item):
         raise ValueError(f"prompts must be texts by name; got {prompts!r:.80}.")
     if default is not None and default not in prompts and default not in ALWAYS:
-        known = ", ".join(prompts) or "none"
-        raise ValueError(f"default_prompt must be the name of a prompt; got {default!r:.80}, and the prompts are {known}.")
+        names = ", ".join(prompts) or "none"
+        raise ValueError(f"default_prompt must be the name of a prompt; got {default!r:.80}, and the prompts are {names}.")
     return dict(prompts)
 
 
@@ -168,9 +168,9 @@ class GroupTask(Embedder, Generic[Vector]):
 
     def check_objective(self, objective: str, negatives: int, scale: float) -> None:
         """Set the training settings; a ValueError for invalid ones."""
-        known = objectives_for(self.examples)
-        if objective not in known:
-            raise ValueError(f"objective must be one of {', '.join(known)}; got {objective!r}.")
+        names = objectives_for(self.examples)
+        if objective not in names:
+            raise ValueError(f"objective must be one of {', '.join(names)}; got {objective!r}.")
         if int(negatives) < 0 or not scale > 0 or (OBJECTIVES[objective].needs_teacher and not negatives):
             raise ValueError(
                 f"negatives must be at least 0, or 1 to learn the scores of a teacher, and scale above 0; got {negatives} and "
@@ -180,13 +180,13 @@ class GroupTask(Embedder, Generic[Vector]):
 
     @classmethod
     def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-        given = max(len(example.negatives) for example in examples)
-        has_scores = given and all(example.scores is not None for example in examples)
+        most = max(len(example.negatives) for example in examples)
+        has_scores = most and all(example.scores is not None for example in examples)
         usual = "margin_mse" if has_scores else "in_batch_negatives"
         wanted = options.get("negatives")
         return {
             "objective": options["objective"] or usual,
-            "negatives": min(given, MOST_NEGATIVES if wanted is None else wanted),
+            "negatives": min(most, MOST_NEGATIVES if wanted is None else wanted),
         }
 
     @abc.abstractmethod
@@ -213,12 +213,12 @@ class GroupTask(Embedder, Generic[Vector]):
 
     def counted_documents(self, documents: Sequence[str], progress: Progress) -> list[Vector]:
         """The vectors of all documents; `progress` is called after each."""
-        found = []
+        results = []
         for number, vectors in enumerate(self.documents(documents), 1):
-            found.append(vectors)
+            results.append(vectors)
             if progress is not None:
                 progress(number, len(documents))
-        return found
+        return results
 
     @abc.abstractmethod
     def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
@@ -237,9 +237,9 @@ class GroupTask(Embedder, Generic[Vector]):
         examples = example_list(examples)
         for i, example in enumerate(examples):
             if not isinstance(example, TextGroup):
-                raise ValueError(f"examples must be TextGroup; {place_of(example, i)} is a {type(example).__name__}.")
+                raise ValueError(f"examples must be TextGroup; {example_name(example, i)} is a {type(example).__name__}.")
             if OBJECTIVES[self.objective].needs_teacher and example.scores is None:
-                raise ValueError(f"{self.objective} learns the scores of a teacher; {place_of(example, i)} has none.")
+                raise ValueError(f"{self.objective} learns the scores of a teacher; {example_name(example, i)} has none.")
         texts = [[example.positive, *example.negatives[: self.negatives]] for example in examples]
         queries, documents = self.training_windows(
             [example.query for example in examples], [text for of_group in texts for text in of_group]

@@ -187,8 +187,8 @@ class RowAnswers:
         """
         if len(batches) < 2 or self.model.inputs[0].shape[1] is not None or not compiles_ahead(self.model):
             return
-        known = {(rows, length) for length, counts in self._counts.items() for rows in counts}
-        shapes = {(len(self._filled_up(count, length)), length) for count, length in batches} - known
+        compiled = {(rows, length) for length, counts in self._counts.items() for rows in counts}
+        shapes = {(len(self._filled_up(count, length)), length) for count, length in batches} - compiled
         if len(shapes) > 1:
             empty = [bare_if_one(tuple(np.zeros(shape, "int32") for _ in self._names())) for shape in shapes]
             compiled_ahead(self.model, [check_inputs(self.model, inputs) for inputs in empty])
@@ -201,8 +201,8 @@ class RowAnswers:
             length = int(rows.sizes.max())
         arrays = rows.arrays(self._names(), length, self.pad_id)
         if few_shapes:
-            chosen = self._filled_up(count, length)
-            arrays = [array[chosen] for array in arrays] if len(chosen) != count else arrays
+            filled = self._filled_up(count, length)
+            arrays = [array[filled] for array in arrays] if len(filled) != count else arrays
         return begun(model, bare_if_one(tuple(arrays)), self._variables), count
 
     def fetch(self, answers):

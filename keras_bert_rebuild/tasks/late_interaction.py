@@ -101,11 +101,11 @@ class LateInteractionEmbedder(GroupTask[npt.NDArray[np.float32]]):
         super().__init__(_training_model(self.encoder, self.modules), tokenizer, max_len=longest, stride=stride)
         self.query_prefix, self.document_prefix = query_prefix, document_prefix
         self.skiplist_words = tuple(skiplist_words)
-        known = self.tokenizer.vocabulary
+        vocabulary = self.tokenizer.vocabulary
         if self.query_expansion and self.tokenizer.mask_id is None:
             raise ValueError("query_expansion must be False for a tokenizer without a mask token.")
         expanded = {"expanded": self.query_expansion, "attended": self.attend_to_expansion}
-        skipped = [known[word] for word in self.skiplist_words if word in known]
+        skipped = [vocabulary[word] for word in self.skiplist_words if word in vocabulary]
         self._rows = {
             "query": MarkedRows(self.tokenizer, self.query_len, query_prefix, **expanded),
             "document": MarkedRows(self.tokenizer, self.document_len, document_prefix, skipped=skipped),
@@ -167,9 +167,9 @@ class LateInteractionEmbedder(GroupTask[npt.NDArray[np.float32]]):
         return _windows(self._rows["query"](queries)), _windows(self._rows["document"](documents))
 
     def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
-        found = self.counted_documents(documents, progress)
-        starts = np.cumsum([0, *map(len, found)])
-        stored = np.concatenate(found)
+        vectors = self.counted_documents(documents, progress)
+        starts = np.cumsum([0, *map(len, vectors)])
+        stored = np.concatenate(vectors)
         for query in self.queries(queries):
             yield max_sim(query, stored, starts)
 

@@ -223,6 +223,6 @@ def _states(task, texts, output):
     """What the head takes at every token of the texts, without those at both ends of a row, and the ids of these tokens."""
     rows = task.windows(texts, truncate=True)
     inputs, padding = model_inputs([tensor.name for tensor in task.model.inputs], rows.ids, rows.segments, task.tokenizer.pad_id)
-    found = predict_rows(keras.Model(task.model.inputs, output), inputs, padding, max_len=task.max_len, per_token=True)
+    outputs = predict_rows(keras.Model(task.model.inputs, output), inputs, padding, max_len=task.max_len, per_token=True)
     ids = np.concatenate([row[1:-1] for row in rows.ids]).astype("int64")
-    return np.concatenate([states[1:-1] for states in found]), ids
+    return np.concatenate([states[1:-1] for states in outputs]), ids

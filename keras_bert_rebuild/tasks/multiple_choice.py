@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of, softmax, weighted_mean
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, example_name, softmax, weighted_mean
 from keras_bert_rebuild.training.task_losses import ChoiceLoss
 
 # The index and text of the choice, and the probability of each.
@@ -68,7 +68,7 @@ class MultipleChoice(Task):
         for i, example in enumerate(examples):
             if isinstance(example.label, bool) or example.label not in range(len(example.choices)):
                 raise ValueError(
-                    f"a label must be the index of a choice, from 0 to {len(example.choices) - 1}; {place_of(example, i)} has "
+                    f"a label must be the index of a choice, from 0 to {len(example.choices) - 1}; {example_name(example, i)} has "
                     f"{example.label!r}."
                 )
         return Encoded(windows, [np.arange(len(example.choices)) == example.label for example in examples])
@@ -116,7 +116,7 @@ class MultipleChoice(Task):
     def _windows(self, examples):
         for i, example in enumerate(examples):
             if isinstance(example.choices, str) or not len(example.choices):
-                raise ValueError(f"choices must be a list of texts; {place_of(example, i)} has {example.choices!r}.")
+                raise ValueError(f"choices must be a list of texts; {example_name(example, i)} has {example.choices!r}.")
         prompts = [example.prompt for example in examples for _ in example.choices]
         return self.windows(prompts, [choice for example in examples for choice in example.choices], side=0)
 

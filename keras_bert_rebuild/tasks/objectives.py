@@ -10,7 +10,7 @@ import keras
 
 from keras_bert_rebuild.data.labelled.labelled_examples import RankedText, TextGroup
 from keras_bert_rebuild.files.limits import is_number
-from keras_bert_rebuild.tasks.text_rows import place_of
+from keras_bert_rebuild.tasks.text_rows import example_name
 from keras_bert_rebuild.training.pair_losses import ContrastiveLoss, CoSentLoss, CosineLoss, TripletLoss
 from keras_bert_rebuild.training.reranking_losses import (
     LambdaLoss,
@@ -107,11 +107,11 @@ class Cosine(Objective):
 
     @classmethod
     def settings_for(cls, scores):
-        known = [score for score in scores if is_number(score)]
-        if len(known) < len(scores) or min(known) == max(known):
-            raise ValueError(f"pairs must have scores that differ to learn cosines; {len(known)} of {len(scores)} have a score.")
+        numbers = [score for score in scores if is_number(score)]
+        if len(numbers) < len(scores) or min(numbers) == max(numbers):
+            raise ValueError(f"pairs must have scores that differ to learn cosines; {len(numbers)} of {len(scores)} have a score.")
         # As with sentence-transformers, scores up to 1 are cosines, and others are divided by the highest of their scale.
-        return {"score_range": (0.0, float(max(1, math.ceil(max(map(abs, known))))))}
+        return {"score_range": (0.0, float(max(1, math.ceil(max(map(abs, numbers))))))}
 
     def target(self, score, where):
         low, high = self.score_range
@@ -240,8 +240,8 @@ def reranking_settings(examples: Sequence[Any], objective: str | None, negatives
     """
     if isinstance(examples[0], TextGroup):
         has_scores = all(example.scores is not None for example in examples)
-        given = max(len(example.negatives) for example in examples)
-        usual = min(given, MOST_NEGATIVES) or NEGATIVES
+        most = max(len(example.negatives) for example in examples)
+        usual = min(most, MOST_NEGATIVES) or NEGATIVES
         return {"objective": objective or ("margin_mse" if has_scores else "binary"), "negatives": negatives or usual}
     labels = {example.label for example in examples}
     if len(labels - {None}) < 2:
@@ -249,13 +249,13 @@ def reranking_settings(examples: Sequence[Any], objective: str | None, negatives
             f"texts must have different labels to learn their order; all {len(examples)} have {next(iter(labels))!r}. Without "
             "labels, name the column of the texts positive, and negatives are sampled."
         )
-    known = [label for label in labels if label is not None]
+    numbers = [label for label in labels if label is not None]
     sizes: dict[str, int] = {}
     for example in examples:
         sizes[example.query] = sizes.get(example.query, 0) + 1
     usual = max(1, min(max(sizes.values()) - 1, MOST_NEGATIVES))
-    found = {"objective": objective or ("binary" if labels <= {0, 1} else "graded"), "negatives": negatives or usual}
-    return {**found, "score_range": (min(known), max(known))}
+    settings = {"objective": objective or ("binary" if labels <= {0, 1} else "graded"), "negatives": negatives or usual}
+    return {**settings, "score_range": (min(numbers), max(numbers))}
 
 
 def check_labels(examples: Sequence[Any], of_scores: bool) -> None:
@@ -269,9 +269,9 @@ def check_labels(examples: Sequence[Any], of_scores: bool) -> None:
         if not isinstance(example, (TextGroup, RankedText)) or type(example) is not wanted:
             raise ValueError(
                 f"examples must all be TextGroup, a positive with negatives, or all RankedText, a text with its label; "
-                f"{place_of(example, i)} is a {type(example).__name__}."
+                f"{example_name(example, i)} is a {type(example).__name__}."
             )
         if isinstance(example, RankedText) and example.label is not None and not is_number(example.label):
-            raise ValueError(f"the label of a text must be a number; {place_of(example, i)} has {example.label!r:.80}.")
+            raise ValueError(f"the label of a text must be a number; {example_name(example, i)} has {example.label!r:.80}.")
         if isinstance(example, TextGroup) and of_scores and example.scores is None:
-            raise ValueError(f"the objective learns the scores of a teacher; {place_of(example, i)} has none.")
+            raise ValueError(f"the objective learns the scores of a teacher; {example_name(example, i)} has none.")

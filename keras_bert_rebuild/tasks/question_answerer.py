@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_rebuild.data.labelled.labelled_examples import Question
 from keras_bert_rebuild.tasks.metrics import best_threshold, squad_scores
 from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of, softmax
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, example_name, softmax
 from keras_bert_rebuild.training.task_losses import SpanLoss
 
 # The offsets of the first character and of the one after the last, and the sum of the logits of the first and last token.
@@ -66,18 +66,18 @@ def merge_spans(spans, count):
     return sorted(best.values(), key=lambda span: (-span.score, span.start, span.end))[:count]
 
 
-def span_of_tokens(offsets, chosen, start, end):
+def span_of_tokens(offsets, allowed, start, end):
     """The first and last token of the characters from `start` to `end`; None if the window does not contain all of them.
 
     Args:
         offsets: `(length, 2)`.
-        chosen: the tokens of the text, which are consecutive, `(length,)` bool.
+        allowed: the tokens of the text, which are consecutive, `(length,)` bool.
         start, end: first character and the one after the last.
     """
-    touched = np.flatnonzero(chosen & (offsets[:, 0] < end) & (offsets[:, 1] > start))
+    touched = np.flatnonzero(allowed & (offsets[:, 0] < end) & (offsets[:, 1] > start))
     if not len(touched):
         return None
-    text = np.flatnonzero(chosen)
+    text = np.flatnonzero(allowed)
     # At the edge of a window the answer may continue outside.
     cut_before = touched[0] == text[0] and offsets[touched[0], 0] > start
     cut_after = touched[-1] == text[-1] and offsets[touched[-1], 1] < end
@@ -169,8 +169,8 @@ class QuestionAnswerer(Task):
         targets = np.array([[self._cls_of(windows, row)] * 2 for row in range(len(windows.ids))], "int32")
         for row, example in enumerate(windows.examples):
             if offsets[example] is not None:
-                found = span_of_tokens(windows.offsets[row], windows.sides[row] == 1, *offsets[example])
-                targets[row] = targets[row] if found is None else found
+                span = span_of_tokens(windows.offsets[row], windows.sides[row] == 1, *offsets[example])
+                targets[row] = targets[row] if span is None else span
         return Encoded(windows, targets)
 
     def loss(self) -> keras.losses.Loss:
@@ -220,8 +220,8 @@ class QuestionAnswerer(Task):
             {"text": one.text, "start": one.start, "end": one.end, "probability": round(one.probability, 6)}
             for one in answer.best[:5]
         ]
-        found = {"start": answer.start, "end": answer.end, "probability": round(answer.probability, 6)}
-        return {"id": example.id, "question": example.question, "answer": answer.text, **found, "best": best}
+        span = {"start": answer.start, "end": answer.end, "probability": round(answer.probability, 6)}
+        return {"id": example.id, "question": example.question, "answer": answer.text, **span, "best": best}
 
     def _windows(self, examples):
         questions, contexts = [example.question for example in examples], [example.context for example in examples]
@@ -237,10 +237,10 @@ class QuestionAnswerer(Task):
             return None
         for start, text in example.answers:
             if start < 0 or not text or example.context[start : start + len(text)] != text:
-                found = example.context[max(start, 0) : max(start, 0) + len(text)]
+                span = example.context[max(start, 0) : max(start, 0) + len(text)]
                 raise ValueError(
-                    f"an answer must be in its context of {len(example.context)} characters; {place_of(example, number)} has "
-                    f"{text!r} at {start}, where {found!r} is."
+                    f"an answer must be in its context of {len(example.context)} characters; {example_name(example, number)} has "
+                    f"{text!r} at {start}, where {span!r} is."
                 )
         start, text = example.answers[0]
         return start, start + len(text)

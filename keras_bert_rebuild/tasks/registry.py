@@ -73,8 +73,8 @@ def register_task(cls: Any) -> Any:
     taken = {word for kind, (_, _, words) in _BUILT_IN.items() for word in (kind, *words)}
     # A class that is registered again, for example by a notebook cell that runs twice, replaces the earlier one.
     path = cls.__module__, cls.__qualname__
-    others = [other for other in _REGISTERED.values() if (other.__module__, other.__qualname__) != path]
-    taken |= {word for other in others for word in (other.kind, *(task.name for task in other.words()))}
+    registered = [other for other in _REGISTERED.values() if (other.__module__, other.__qualname__) != path]
+    taken |= {word for other in registered for word in (other.kind, *(task.name for task in other.words()))}
     twice = next((word for word in (cls.kind, *(task.name for task in cls.words())) if word in taken), None)
     if twice is not None:
         raise ValueError(f"the kind and names of a task must be unique; {twice!r} of {cls.__name__} belongs to another task.")

@@ -81,13 +81,13 @@ class Reranker(Task):
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
         if len(model.config.labels) != 1:
             raise ValueError(f"a Reranker must have one label, its score; the model has {len(model.config.labels)}.")
-        for name, value, known in (("activation", activation, ACTIVATIONS), ("objective", objective, RERANKING_OBJECTIVES)):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+        for name, value, allowed in (("activation", activation, ACTIVATIONS), ("objective", objective, RERANKING_OBJECTIVES)):
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
         low, high = score_range
         if not low < high or not positive_weight > 0 or int(negatives) < 1:
-            found = f"{tuple(score_range)}, {positive_weight} and {negatives}"
-            raise ValueError(f"score_range must ascend, positive_weight be above 0 and negatives at least 1; got {found}.")
+            values = f"{tuple(score_range)}, {positive_weight} and {negatives}"
+            raise ValueError(f"score_range must ascend, positive_weight be above 0 and negatives at least 1; got {values}.")
         self.activation, self.objective = activation, objective
         self.negatives, self.positive_weight = int(negatives), float(positive_weight)
         self.score_range, self.truncate = (float(low), float(high)), bool(truncate)
@@ -101,9 +101,9 @@ class Reranker(Task):
 
     @classmethod
     def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-        found = reranking_settings(examples, options["objective"], options["negatives"])
+        values = reranking_settings(examples, options["objective"], options["negatives"])
         weight = options["positive_weight"]
-        return {**found, **({} if weight is None else {"positive_weight": weight})}
+        return {**values, **({} if weight is None else {"positive_weight": weight})}
 
     def scores_of(self, pairs: Iterable[Sequence[str]], batch_size: int = 32, progress: Progress = None) -> npt.NDArray[np.float32]:
         """The score of each text for its query, `(pairs,)`.
@@ -158,16 +158,16 @@ class Reranker(Task):
         of_query: dict[str, list[int]] = {}
         for i, (query, _) in enumerate(pairs):
             of_query.setdefault(query, []).append(i)
-        as_texts = lambda chosen: [number[pairs[i][1]] for i in chosen]  # noqa: E731
+        as_texts = lambda group: [number[pairs[i][1]] for i in group]  # noqa: E731
         draws = isinstance(examples[0], TextGroup) and not self._objective.of_scores
         lists = [
             Candidates(
-                chosen[0],
-                as_texts(chosen),
-                [labels[i] for i in chosen],
-                as_texts(of_query[pairs[chosen[0]][0]]) if draws else None,
+                group[0],
+                as_texts(group),
+                [labels[i] for i in group],
+                as_texts(of_query[pairs[group[0]][0]]) if draws else None,
             )
-            for chosen in self._lists(examples, labels, of_query)
+            for group in self._lists(examples, labels, of_query)
         ]
         return Encoded(windows, lists)
 
@@ -259,7 +259,7 @@ class Reranker(Task):
             return [list(range(begin, end)) for begin, end in itertools.pairwise([0, *ends])]
         if not self._objective.of_lists:
             return [[i] for i in range(len(labels))]
-        return [sorted(chosen, key=lambda i: -labels[i]) for chosen in of_query.values()]
+        return [sorted(group, key=lambda i: -labels[i]) for group in of_query.values()]
 
 
 def _texts(example):
@@ -275,10 +275,10 @@ def _with_others(groups):
     for group in groups:
         of_query.setdefault(group.query, []).append(group.positive)
     pool = list(dict.fromkeys(group.positive for group in groups))
-    found = []
+    values = []
     for key, group in zip(keys(0, 0, np.arange(len(groups))), groups, strict=True):
         own = of_query[group.query]
         drawn = permuted(key, len(pool), np.arange(min(len(pool), EVALUATION_NEGATIVES + len(own))))
-        others = [pool[i] for i in drawn if pool[i] not in own]
-        found.append([group.positive, *others[:EVALUATION_NEGATIVES]])
-    return found
+        candidates = [pool[i] for i in drawn if pool[i] not in own]
+        values.append([group.positive, *candidates[:EVALUATION_NEGATIVES]])
+    return values

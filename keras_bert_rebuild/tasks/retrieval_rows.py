@@ -81,8 +81,8 @@ class PairRows:
 
     def __init__(self, windows, max_len, truncation_side="right"):
         self._from_left = truncation_side == "left"
-        chosen = np.diff(windows.examples, append=-1) if self._from_left else np.diff(windows.examples, prepend=-1)
-        rows = np.flatnonzero(chosen)
+        selected = np.diff(windows.examples, append=-1) if self._from_left else np.diff(windows.examples, prepend=-1)
+        rows = np.flatnonzero(selected)
         sides = [windows.sides[row] for row in rows]
         # Special tokens after the text, as in every pair: [SEP] in BERT.
         self._after = next((len(row) - int(np.flatnonzero(row == 1)[-1]) - 1 for row in sides if (row == 1).any()), 1)

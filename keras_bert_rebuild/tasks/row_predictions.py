@@ -116,8 +116,8 @@ def row_stream(
 
     def begin(batch, length):
         inputs, padding = inputs_of(batch)
-        chosen = filled_up(len(batch), rows_of_batch(tokens, length))
-        arrays = input_arrays([[values[i] for i in chosen] for values in inputs], length, padding)
+        filled = filled_up(len(batch), rows_of_batch(tokens, length))
+        arrays = input_arrays([[values[i] for i in filled] for values in inputs], length, padding)
         return begun(model, arrays), batch
 
     def fetch(answers):

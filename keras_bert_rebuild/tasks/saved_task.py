@@ -94,18 +94,18 @@ def load_task(
     _check_settings(values, cls, where)
     # The heads of a Keras model cannot be chosen.
     model = from_pretrained(path, heads=None if checkpoint.config is None else cls.heads, dtype=dtype)
-    known = cls.settings_of(model.config) if not values else {}
+    settings_of_files = cls.settings_of(model.config) if not values else {}
     if retriever is not None:
-        known = {**modules, **({} if file.is_file() else {"max_len": model.config.max_length})}
+        settings_of_files = {**modules, **({} if file.is_file() else {"max_len": model.config.max_length})}
     if tokenizer is None and retriever is not None and retriever.lower_case:
         tokenizer = lower_cased(load_tokenizer(path), retriever.folder)
     try:
-        task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
+        task = cls.of_model(model, tokenizer, **{**settings_of_files, **values, **settings})
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
         if not values or str(path) in str(error):  # the error is about the tokenizer's files
             raise
-        given = f" with the given {', '.join(settings)}" if settings else ""
-        raise ValueError(f"the {cls.__name__} in {printable(where)}{given}: {error}") from error
+        note = f" with the given {', '.join(settings)}" if settings else ""
+        raise ValueError(f"the {cls.__name__} in {printable(where)}{note}: {error}") from error
     return task
 
 
@@ -169,10 +169,10 @@ def load_embedder(
     if poolings and retriever is not None and retriever.settings.get("modules"):
         raise ValueError(f"poolings must be left out for {path}, whose own pooling has layers after it; got {', '.join(poolings)}.")
     asked = {"poolings": poolings, "normalize": normalize, "max_len": max_len, "truncate": True if max_len else None}
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    arguments: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if retriever is not None or saved_kind(path) == "embedding":
-        return load_task(path, "embedding", tokenizer, dtype=dtype, **given)
+        return load_task(path, "embedding", tokenizer, dtype=dtype, **arguments)
     model = from_pretrained(path, heads=(), dtype=dtype)
     tokenizer = load_tokenizer(path) if tokenizer is None else tokenizer
-    settings = {"normalize": False, "max_len": model.config.max_length, "truncate": True, **given}
+    settings = {"normalize": False, "max_len": model.config.max_length, "truncate": True, **arguments}
     return task_class("embedding")(model, tokenizer, **settings)

@@ -81,10 +81,10 @@ def _module(layer):
     if isinstance(layer, keras.layers.LayerNormalization) and abs(layer.epsilon - EPSILON) < 1e-9 and layer.center and layer.scale:
         return NormModule(_array(layer.gamma), _array(layer.beta))
     if isinstance(layer, (keras.layers.Dense, layers.ResidualDense)):
-        known = {layers.get_activation(name): name for name in ACTIVATIONS.values()}
+        names = {layers.get_activation(name): name for name in ACTIVATIONS.values()}
         dense = layer.dense if isinstance(layer, layers.ResidualDense) else layer
-        if layer.activation in known:
-            arrays = _array(dense.kernel), _array(dense.bias) if layer.use_bias else None, known[layer.activation]
+        if layer.activation in names:
+            arrays = _array(dense.kernel), _array(dense.bias) if layer.use_bias else None, names[layer.activation]
             if dense is layer:
                 return DenseModule(*arrays)
             return ResidualModule(*arrays, None if layer.shortcut is None else _array(layer.shortcut.kernel))

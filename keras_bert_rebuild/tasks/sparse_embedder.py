@@ -85,14 +85,14 @@ class SparseEmbedder(GroupTask[SparseVector]):
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
-        for name, value, known in (("pooling", pooling, POOLINGS), ("activation", activation, ACTIVATIONS)):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+        for name, value, allowed in (("pooling", pooling, POOLINGS), ("activation", activation, ACTIVATIONS)):
+            if value not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
         if max_active is not None and max_active < 1:
             raise ValueError(f"max_active must be at least 1 word, or None for all; got {max_active}.")
         if len(flops) != 2 or min(*flops, query_l1) < 0 or flops_steps < 1:
-            found = f"{tuple(flops)}, {query_l1} and {flops_steps}"
-            raise ValueError(f"flops must be two weights and query_l1 one, at least 0, and flops_steps at least 1; got {found}.")
+            values = f"{tuple(flops)}, {query_l1} and {flops_steps}"
+            raise ValueError(f"flops must be two weights and query_l1 one, at least 0, and flops_steps at least 1; got {values}.")
         self.check_objective(objective, negatives, scale)
         super().check_model(model)
         self.encoder = model

@@ -74,9 +74,9 @@ def check_scheme(name, labels):
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, or prefixes such as BIS; got {name!r}.")
     notation = notation_of(labels) or "plain"
     allowed = () if notation == "plain" and name != "IO" else rules_of(name)
-    others = [tag for tag in labels if tag != OUTSIDE and prefix_of(canonical(tag, notation)) not in allowed]
-    if others:
-        raise ValueError(f"scheme must have all the tags; {name!r} does not have the tag {others[0]!r}.")
+    alternatives = [tag for tag in labels if tag != OUTSIDE and prefix_of(canonical(tag, notation)) not in allowed]
+    if alternatives:
+        raise ValueError(f"scheme must have all the tags; {name!r} does not have the tag {alternatives[0]!r}.")
     return name
 
 
@@ -188,14 +188,14 @@ def in_scheme(scheme, tags):
     return list(tags) if is_legal(scheme, tags) else tags_of_entities(scheme, entities_of(tags), len(tags))
 
 
-def nearest_tag(scheme, tag, known):
+def nearest_tag(scheme, tag, tags):
     """The tag if it is known; otherwise the known tag with the same meaning for an entity of one word, such as I-x for B-x in IOB1
     and IOE1, or -x for a label without prefixes."""
-    if tag in known or tag == OUTSIDE:
+    if tag in tags or tag == OUTSIDE:
         return tag
-    others = [_tag(prefix, type_of(tag)) for prefix in needed(scheme)]
-    others = [*(others if len(others) == 1 else ()), f"-{type_of(tag)}"]
-    return next((other for other in others if other in known), tag)
+    alternatives = [_tag(prefix, type_of(tag)) for prefix in needed(scheme)]
+    alternatives = [*(alternatives if len(alternatives) == 1 else ()), f"-{type_of(tag)}"]
+    return next((other for other in alternatives if other in tags), tag)
 
 
 def _prefix(scheme, left, right):

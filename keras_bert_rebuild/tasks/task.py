@@ -126,8 +126,8 @@ class Task(abc.ABC):
             **settings: further arguments of the class.
         """
         source = encoder if isinstance(encoder, keras.Model) else from_pretrained(encoder)
-        known = cls.settings_of(source.config) if getattr(source, "config", None) is not None else {}
-        other = next((value for name, value in known.items() if settings.get(name, value) != value), None)
+        settings_of_config = cls.settings_of(source.config) if getattr(source, "config", None) is not None else {}
+        other = next((value for name, value in settings_of_config.items() if settings.get(name, value) != value), None)
         options = {"new_head": new_head, "other_task": other, **(rates or {})}
         model = model_with_head(source, cls.heads, labels, seed=seed, dtype=dtype, **options)
         task = cls(model, tokenizer, **settings)

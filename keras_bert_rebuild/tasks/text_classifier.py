@@ -13,7 +13,7 @@ from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import PROBLEMS, Problem
-from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of, weighted_mean
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, example_name, weighted_mean
 
 
 class TextClassifier(Task):
@@ -136,7 +136,9 @@ class TextClassifier(Task):
         pairs = [example.pair for example in examples]
         if None in pairs and set(pairs) != {None}:
             number = pairs.index(None)
-            raise ValueError(f"examples must all be pairs or all be single texts; {place_of(examples[number], number)} is single.")
+            raise ValueError(
+                f"examples must all be pairs or all be single texts; {example_name(examples[number], number)} is single."
+            )
         windows = self.windows([example.text for example in examples], None if pairs[0] is None else pairs)
         if any(example.label is None for example in examples):
             return Encoded(windows)
@@ -173,7 +175,7 @@ class TextClassifier(Task):
         return PROBLEMS[self.problem]
 
     def _target(self, example, number):
-        return self._problem.target(example.label, self._numbers, place_of(example, number))
+        return self._problem.target(example.label, self._numbers, example_name(example, number))
 
 
 def _problem_of(name: str) -> Problem:

@@ -60,8 +60,8 @@ class Problem(abc.ABC):
         """The loss on logits; a ValueError for class weights if the problem does not support them."""
 
     @abc.abstractmethod
-    def target(self, label, known, where):
-        """The target of the model, an array; `known` maps all labels to their indices, `where` names the example in errors."""
+    def target(self, label, indices, where):
+        """The target of the model, an array; `indices` maps all labels to their indices, `where` names the example in errors."""
 
     @abc.abstractmethod
     def answer(self, logits, labels, threshold):
@@ -99,8 +99,8 @@ class SingleLabel(Problem):
     def loss(self, labels, class_weights):
         return LabelLoss(None if class_weights is None else class_weight_list(class_weights, labels))
 
-    def target(self, label, known, where):
-        return np.int32(label_number(label, known, where))
+    def target(self, label, indices, where):
+        return np.int32(label_number(label, indices, where))
 
     def answer(self, logits, labels, threshold):
         probabilities = dict(zip(labels, softmax(logits).tolist(), strict=True))
@@ -129,12 +129,12 @@ class MultiLabel(Problem):
         self._refuse(class_weights)
         return keras.losses.BinaryCrossentropy(from_logits=True)
 
-    def target(self, label, known, where):
+    def target(self, label, indices, where):
         if isinstance(label, str) or not hasattr(label, "__iter__"):
             raise ValueError(f"an example with several labels must have a tuple of them; {where} has {label!r}.")
-        target = np.zeros(len(known), "float32")
+        target = np.zeros(len(indices), "float32")
         for one in label:
-            target[label_number(one, known, where)] = 1
+            target[label_number(one, indices, where)] = 1
         return target
 
     def answer(self, logits, labels, threshold):
@@ -160,7 +160,7 @@ class Regression(Problem):
         self._refuse(class_weights)
         return keras.losses.MeanSquaredError()
 
-    def target(self, label, known, where):
+    def target(self, label, indices, where):
         if not is_number(label):
             raise ValueError(f"the label of a regression must be a number; {where} has {label!r}.")
         return np.array([label], "float32")
@@ -178,12 +178,12 @@ class Regression(Problem):
 PROBLEMS = {problem.name: problem for problem in (SingleLabel(), MultiLabel(), Regression())}
 
 
-def label_number(label, known, where):
+def label_number(label, indices, where):
     """The index of a label; a ValueError that names the example if the label is unknown."""
-    if not isinstance(label, Hashable) or label not in known:
-        shown = list(map(str, known))
+    if not isinstance(label, Hashable) or label not in indices:
+        shown = list(map(str, indices))
         raise ValueError(f"a label must be one of {', '.join(shown[:10])}{', ...' * (len(shown) > 10)}; {where} has {label!r}.")
-    return known[label]
+    return indices[label]
 
 
 def class_weight_list(class_weights, labels):

@@ -92,25 +92,25 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
         return _in_order(tokenizer, [(cut, np.arange(len(cut.ids)), np.arange(len(cut.ids)))])
     cut_off = np.zeros((2, len(texts)), "int64")  # characters of the other text of a pair that are cut off before it
     if pairs is not None and shortest is not None:
-        others = pairs if side == 0 else texts
-        short = shortened(tokenizer, others, shortest)
-        cut_off[1 - side] = _cut_off(tokenizer, others, short)
-        others[:] = short
+        second_texts = pairs if side == 0 else texts
+        short = shortened(tokenizer, second_texts, shortest)
+        cut_off[1 - side] = _cut_off(tokenizer, second_texts, short)
+        second_texts[:] = short
     whole = tokenizer.encode_batch(texts, pairs, **options)
     lengths = np.array([len(row) for row in whole.ids], "int64")
     parts = [(whole, np.flatnonzero(lengths <= max_len), np.flatnonzero(lengths <= max_len))]
-    for cut, chosen in _long_ones(tokenizer, whole, lengths > max_len, side, pairs is not None):
-        if not len(chosen):
+    for cut, rows in _long_ones(tokenizer, whole, lengths > max_len, side, pairs is not None):
+        if not len(rows):
             continue
-        long = [[texts[i] for i in chosen]] if pairs is None else [[texts[i] for i in chosen], [pairs[i] for i in chosen]]
+        long = [[texts[i] for i in rows]] if pairs is None else [[texts[i] for i in rows], [pairs[i] for i in rows]]
         if pairs is not None:
-            special = int(np.sum(_sides(tokenizer, whole.ids[chosen[0]], whole.word_ids[chosen[0]]) < 0))
+            special = int(np.sum(_sides(tokenizer, whole.ids[rows[0]], whole.word_ids[rows[0]]) < 0))
             short = shortened(tokenizer, long[1 - cut], (max_len - special) // 2)
-            cut_off[1 - cut, chosen] += _cut_off(tokenizer, long[1 - cut], short)
+            cut_off[1 - cut, rows] += _cut_off(tokenizer, long[1 - cut], short)
             long[1 - cut] = short
         truncation = ("only_first", "only_second")[cut]
         encoding = tokenizer.encode_batch(*long, max_len=max_len, truncation=truncation, stride=stride, **options)
-        parts.append((encoding, np.arange(len(encoding.ids)), np.asarray(chosen)[encoding.texts]))
+        parts.append((encoding, np.arange(len(encoding.ids)), np.asarray(rows)[encoding.texts]))
     windows = _in_order(tokenizer, parts)
     for row, example in enumerate(windows.examples) if cut_off.any() else ():
         before = np.where(windows.sides[row] < 0, 0, cut_off[windows.sides[row], example])
@@ -185,12 +185,12 @@ def mean_of_windows(rows, sizes, examples):
 
 def _long_ones(tokenizer, whole, long, side, are_pairs):
     """The side to split into windows, and the indices of the texts or pairs."""
-    chosen = np.flatnonzero(long)
+    rows = np.flatnonzero(long)
     if not are_pairs or side is not None:
-        return [(side or 0, chosen)]
-    sides = [_sides(tokenizer, whole.ids[i], whole.word_ids[i]) for i in chosen]
+        return [(side or 0, rows)]
+    sides = [_sides(tokenizer, whole.ids[i], whole.word_ids[i]) for i in rows]
     second = np.array([np.sum(row == 1) > np.sum(row == 0) for row in sides], bool)
-    return [(0, chosen[~second]), (1, chosen[second])]
+    return [(0, rows[~second]), (1, rows[second])]
 
 
 def _sides(tokenizer, ids, word_ids):
@@ -281,6 +281,6 @@ def paired_lists(firsts, seconds):
     return firsts, seconds
 
 
-def place_of(example, number):
+def example_name(example, number):
     """The name of an example in errors: its file and line, or its index."""
     return getattr(example, "where", "") or f"example {number}"

@@ -27,7 +27,7 @@ from keras_bert_rebuild.tasks.tag_schemes import (
 )
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import class_weight_list, label_number
-from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, place_of
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_list, example_name
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 from keras_bert_rebuild.training.task_losses import IGNORED, ConditionalRandomFieldLoss, LabelLoss
 
@@ -155,8 +155,8 @@ class TokenClassifier(Task):
         targets = []
         for row, example in enumerate(windows.examples):
             target = np.full(len(windows.ids[row]), IGNORED, "int32")
-            chosen = words.first_tokens[row] >= 0
-            target[chosen] = np.asarray(tags[example], "int32")[words.first_tokens[row][chosen]]
+            first = words.first_tokens[row] >= 0
+            target[first] = np.asarray(tags[example], "int32")[words.first_tokens[row][first]]
             targets.append(target)
         return Encoded(windows, targets)
 
@@ -179,8 +179,8 @@ class TokenClassifier(Task):
         outside = np.eye(len(self.labels))[self._numbers.get(OUTSIDE, 0)] * 1e3
         logits = [np.tile(outside, (count, 1)) for count in words.counts]
         for row, answer in enumerate(self.predict_windows(windows, batch_size, progress)):
-            chosen = words.first_tokens[row] >= 0
-            logits[windows.examples[row]][words.first_tokens[row][chosen]] = answer[chosen]
+            first = words.first_tokens[row] >= 0
+            logits[windows.examples[row]][words.first_tokens[row][first]] = answer[first]
         return [
             self._answer(example, scores, words.offsets[i])
             for i, (example, scores) in enumerate(zip(examples, logits, strict=True))
@@ -237,7 +237,7 @@ class TokenClassifier(Task):
 
     def _tags(self, example, words, number):
         """The indices of the tags of an example's words, or None."""
-        tags, where = self._scheme_tags(example, words, number), place_of(example, number)
+        tags, where = self._scheme_tags(example, words, number), example_name(example, number)
         if tags is None:
             return None
         if self.scheme is not None:
@@ -247,11 +247,11 @@ class TokenClassifier(Task):
 
     def _scheme_tags(self, example, words, number):
         """The tags of an example's words, in the scheme of the task, or None."""
-        where = place_of(example, number)
+        where = example_name(example, number)
         if isinstance(example, TaggedWords):
             if example.tags is not None and len(example.tags) != len(example.words):
-                found = f"{where} has {len(example.words)} words and {len(example.tags)} tags"
-                raise ValueError(f"expected a tag for each word; {found}.")
+                actual = f"{where} has {len(example.words)} words and {len(example.tags)} tags"
+                raise ValueError(f"expected a tag for each word; {actual}.")
             if example.tags is None or self.scheme is None or not all(isinstance(tag, str) for tag in example.tags):
                 return example.tags
             tags = in_scheme(self.scheme, [canonical(tag, self.notation) for tag in example.tags])
@@ -260,8 +260,8 @@ class TokenClassifier(Task):
             return None
         for start, end, label in example.spans:
             if not 0 <= start < end <= len(example.text):
-                found = f"{where} has {label!r} from {start} to {end}"
-                raise ValueError(f"a span must be inside its text of {len(example.text)} characters; {found}.")
+                actual = f"{where} has {label!r} from {start} to {end}"
+                raise ValueError(f"a span must be inside its text of {len(example.text)} characters; {actual}.")
         try:
             tags = tags_of_spans(*words.offsets[number].T.tolist(), example.spans, self.scheme or "IOB2")
             return tags if self.scheme is None else [written(tag, self.notation) for tag in tags]

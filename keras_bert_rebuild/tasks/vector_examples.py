@@ -18,7 +18,7 @@ from keras_bert_rebuild.tasks.metrics.ranking import (
 )
 from keras_bert_rebuild.tasks.objectives import OBJECTIVES, objective_for
 from keras_bert_rebuild.tasks.packed_training import EncodedGroups, guide_vectors, is_split, numbered, packed_batches
-from keras_bert_rebuild.tasks.text_rows import Encoded, place_of
+from keras_bert_rebuild.tasks.text_rows import Encoded, example_name
 from keras_bert_rebuild.training.retrieval_losses import GUIDE
 
 # Number of queries whose scores with a corpus are computed at once.
@@ -93,9 +93,9 @@ class Pairs(VectorExamples):
     def encode(self, examples):
         windows = self.task.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
         objective = self.task.training_objective
-        scores = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
+        scores = [objective.target(example.score, example_name(example, i)) for i, example in enumerate(examples)]
         beyond = next((i for i, score in enumerate(scores) if score is not None and not -1 <= score <= 1), None)
-        refused = None if beyond is None else f"{place_of(examples[beyond], beyond)} has {examples[beyond].score!r}"
+        refused = None if beyond is None else f"{example_name(examples[beyond], beyond)} has {examples[beyond].score!r}"
         bounds = np.searchsorted(windows.examples, np.arange(2 * len(examples) + 1)).tolist()
         groups, owners = [], []
         for pair, (first, second, end) in enumerate(zip(bounds[:-2:2], bounds[1:-1:2], bounds[2::2], strict=True)):
@@ -129,10 +129,10 @@ class Pairs(VectorExamples):
         from keras_bert_rebuild.tasks.metrics import average_precision, regression_scores
 
         right = [example.score for example in examples]
-        found = regression_scores(right, list(answers))
+        scores = regression_scores(right, list(answers))
         if set(right) == {0.0, 1.0}:  # binary scores: pairs that match or do not
-            found["average_precision"] = average_precision(right, answers)
-        return found
+            scores["average_precision"] = average_precision(right, answers)
+        return scores
 
     def row(self, example, answer):
         return {"first": example.first, "second": example.second, "score": round(float(answer), 6)}
@@ -153,9 +153,9 @@ class Groups(VectorExamples):
         if objective.needs_teacher:
             for i, example in enumerate(examples):
                 if example.scores is None or not example.negatives:
-                    found = f"{len(example.negatives)} negatives and {'no' if example.scores is None else 'their'} scores"
+                    actual = f"{len(example.negatives)} negatives and {'no' if example.scores is None else 'their'} scores"
                     wanted = "at least one negative, and scores of the positive and every negative"
-                    raise ValueError(f"expected {wanted}; {place_of(example, i)} has {found}.")
+                    raise ValueError(f"expected {wanted}; {example_name(example, i)} has {actual}.")
         query, document = map(self.task.prompt_text, ("query", "document"))
         if (query or document) and not self.task.include_prompt:
             raise ValueError(f"include_prompt must be true to train with prompts; got false, and {query!r} and {document!r}.")
@@ -271,5 +271,5 @@ def check_objective(name: str, examples: str) -> None:
         ValueError: the error names the objectives that do.
     """
     if name not in OBJECTIVES or examples not in OBJECTIVES[name].examples:
-        known = " or ".join(other for other, objective in OBJECTIVES.items() if examples in objective.examples)
-        raise ValueError(f"objective must be {known} for {VECTOR_EXAMPLES[examples].name}; got {name!r}.")
+        names = " or ".join(other for other, objective in OBJECTIVES.items() if examples in objective.examples)
+        raise ValueError(f"objective must be {names} for {VECTOR_EXAMPLES[examples].name}; got {name!r}.")

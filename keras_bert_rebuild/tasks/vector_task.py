@@ -75,12 +75,12 @@ class VectorTask(Embedder):
         kind = settings.get("example_kind", "similarity")
         objective = options["objective"] or VECTOR_EXAMPLES[kind].objective_for(examples)
         check_objective(objective, kind)
-        given = {name: value for name, value in options.items() if name in VectorTraining.__dataclass_fields__}
+        arguments = {name: value for name, value in options.items() if name in VectorTraining.__dataclass_fields__}
         prompts = {name: options.get(f"{name}_prompt") for name in ("query", "document")}
         return {
             "objective": objective,
             "scale": None if options.get("temperature") is None else 1.0 / options["temperature"],
-            "training": VectorTraining(**given),
+            "training": VectorTraining(**arguments),
             **({"prompts": {name: prompt for name, prompt in prompts.items() if prompt}} if any(prompts.values()) else {}),
             **(OBJECTIVES[objective].settings_for([example.score for example in examples]) if kind == "similarity" else {}),
         }
@@ -135,12 +135,12 @@ class VectorTask(Embedder):
         return self._examples.row(example, answer)
 
     def settings(self) -> dict[str, Any]:
-        found = super().settings()
+        values = super().settings()
         if self._learned_scale is not None:
-            found["scale"] = float(keras.ops.convert_to_numpy(self._learned_scale()))
+            values["scale"] = float(keras.ops.convert_to_numpy(self._learned_scale()))
         if self.examples == "similarity":
-            del found["example_kind"]
-        return found
+            del values["example_kind"]
+        return values
 
     @property
     def training_objective(self) -> Objective:

@@ -183,9 +183,13 @@ def test_questions_get_answers_with_their_offsets(models, capsys, tmp_path):
         (
             "classifier",
             ["--input", "in.txt", "--output", "a.doc"],
-            "a file whose name ends in .jsonl, .tsv, .csv, .json; got a.doc",
+            "a file whose name ends in .jsonl, .tsv, .csv, .parquet, .json; got a.doc",
         ),
-        ("classifier", ["--input", "in.txt", "--output", "a.json"], "ends in .jsonl, .tsv, .csv for classification; got a.json"),
+        (
+            "classifier",
+            ["--input", "in.txt", "--output", "a.json"],
+            "ends in .jsonl, .tsv, .csv, .parquet for classification; got a.json",
+        ),
         ("classifier", ["--input", "none.txt", "--output", "a.tsv"], "none.txt does not exist"),
         (
             "classifier",

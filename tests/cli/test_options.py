@@ -21,6 +21,7 @@ from keras_bert_rebuild.recipes.finetuning import finetune_settings
 from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, TPU_CHIPS
 from keras_bert_rebuild.recipes.pretraining import distill, optimizer_settings, pretrain_settings
 from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
+from keras_bert_rebuild.recipes.run_log import LOGS
 from keras_bert_rebuild.recipes.settings import SIZES
 from keras_bert_rebuild.tasks.registry import task_names
 from keras_bert_rebuild.training.distributed.distribution import KINDS
@@ -59,6 +60,7 @@ CHOICES = {
     ("distill", "--relations"): distill.RELATIONS,
     ("distill", "--hidden-measure"): MEASURES,
     ("finetune", "--objective"): finetune_settings.all_objectives(),
+    ("finetune", "--log-to"): LOGS,
     ("convert", "--format"): MODEL_FORMATS,
 }
 

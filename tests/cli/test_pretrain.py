@@ -55,12 +55,12 @@ def test_a_file_and_options_give_the_same_settings_and_options_win(called, capsy
     (tmp_path / "s.yaml").write_text(
         "model: tiny\nsteps: 30\nlearning_rate: 1e-3\nlengths: [64, 96]\njit_compile: false\nema: 0.9\n"
     )
-    said = said_by(capsys, "store", "--output", "run", "--settings", "s.yaml", "--steps", 40, "--no-tensorboard")
-    options = "--model tiny --steps 40 --learning-rate 1e-3 --lengths 64 96 --jit-compile no --ema 0.9 --no-tensorboard"
+    said = said_by(capsys, "store", "--output", "run", "--settings", "s.yaml", "--steps", 40)
+    options = "--model tiny --steps 40 --learning-rate 1e-3 --lengths 64 96 --jit-compile no --ema 0.9"
     said_by(capsys, "store", "--output", "run", *options.split())
     assert called[0] == called[1]
     assert called[0][2] == PretrainSettings(
-        model="tiny", steps=40, learning_rate=1e-3, lengths=(64, 96), jit_compile=False, ema=0.9, tensorboard=False
+        model="tiny", steps=40, learning_rate=1e-3, lengths=(64, 96), jit_compile=False, ema=0.9
     )
     assert "run/model" in said.out
     assert "run/metrics.csv" in said.out
@@ -232,7 +232,7 @@ def test_from_text_to_a_student_on_the_command_line(tmp_path, capsys, monkeypatc
     jit = f"jit_compile: {str(small_runs.SETTINGS['jit_compile']).lower()}\n"
     (tmp_path / "t.yaml").write_text(f"model:\n  {sizes}\n{jit}")
     (tmp_path / "s.yaml").write_text(f"student:\n  hidden_dropout_prob: 0.0\n{jit}")
-    options = ["--steps", 2, "--batch-size", 8, "--max-seq-length", 16, "--held-out", 0, "--no-tensorboard", "--workers", 0]
+    options = ["--steps", 2, "--batch-size", 8, "--max-seq-length", 16, "--held-out", 0, "--workers", 0]
     said_by_verb("pretrain", capsys, "tokens", "--output", "t", "--settings", "t.yaml", "--next-sentence", "none", *options)
     maps = "--hidden-layers 2:1 0:0 --hidden-measure mse --relation-weight 1 --relations query-key value-value --relation-heads 4"
     small = "--num-hidden-layers 1 --hidden-size 8"

@@ -327,7 +327,7 @@ def test_a_task_on_it_is_saved_in_a_folder_of_its_own(tmp_path, rng):
 @pytest.mark.slow
 def test_it_is_pretrained_and_its_folder_is_read(tmp_path):
     model = {**CONFIG.to_dict(), "labels": (), "hidden_dropout_prob": 0.1}
-    settings = {"steps": 2, "batch_size": 4, "seq_len": 16, "next_sentence": "none", "warmup_steps": 1, "tensorboard": False}
+    settings = {"steps": 2, "batch_size": 4, "seq_len": 16, "next_sentence": "none", "warmup_steps": 1}
     trained = pretrain(small_corpus(), tmp_path / "run", model=model, **settings)
     back = from_pretrained(tmp_path / "run" / "model")
     assert isinstance(back.config, TransformerConfig)

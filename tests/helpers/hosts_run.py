@@ -25,7 +25,6 @@ SETTINGS = {
     "log_steps": 1,
     "save_steps": 5,
     "workers": 2,
-    "tensorboard": False,
     "jit_compile": True,
 }
 

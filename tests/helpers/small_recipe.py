@@ -21,7 +21,6 @@ RECIPE = {
         "held_out": 0.2,
         "evaluation_steps": 1,
         "workers": 0,
-        "tensorboard": False,
         "jit_compile": small_runs.SETTINGS["jit_compile"],
         "phases": [{"steps": 1, "batch_size": 2, "seq_len": 12}, {"steps": 3, "batch_size": 4, "seq_len": 16}],
     },

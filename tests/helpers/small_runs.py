@@ -18,7 +18,6 @@ SETTINGS = {
     "evaluation_steps": 2,
     "log_steps": 2,
     "workers": 0,
-    "tensorboard": False,
     # XLA takes longer to compile such a step than TensorFlow to run it.
     "jit_compile": keras.config.backend() == "jax",
 }

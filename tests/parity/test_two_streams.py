@@ -115,7 +115,6 @@ def test_a_folder_of_a_run_predicts_in_transformers_as_the_model(tmp_path):
         "batch_size": 4,
         "seq_len": 16,
         "held_out": 0,
-        "tensorboard": False,
     }
     corpus = small_corpus()
     whole = pretrain(corpus, tmp_path / "run", {**settings, "learning_rate": 0.05, "workers": 0})

@@ -1,4 +1,4 @@
-"""The curve on disk continues where the run resumes, and TensorBoard and the picture show its numbers."""
+"""The curve on disk continues where the run resumes, and the picture shows its numbers."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -7,11 +7,9 @@ import pytest
 
 from keras_bert_rebuild.recipes.metrics_table import (
     MetricsTable,
-    TensorBoardLog,
     _ticks,
     draw_curves,
     read_curves,
-    tensorboard_is_installed,
 )
 
 COLUMNS = ("step", "loss", "accuracy")
@@ -37,19 +35,6 @@ def test_a_table_with_other_columns_is_an_error(tmp_path):
     (tmp_path / "m.csv").write_text("step,f1\n1,2\n")
     with pytest.raises(ValueError, match=r"expected the columns step, loss, accuracy; .*m\.csv has step, f1\."):
         MetricsTable(tmp_path / "m.csv", COLUMNS)
-
-
-@pytest.mark.skipif(not tensorboard_is_installed(), reason="tensorboard is not installed")
-def test_numbers_are_read_back_by_tensorboard(tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    log = TensorBoardLog(tmp_path)
-    log.write(3, {"loss": 2.5, "accuracy": None})
-    log.write(6, {"loss": 1.5})
-    log.close()
-    events = EventAccumulator(str(tmp_path)).Reload()
-    assert events.Tags()["scalars"] == ["loss"]
-    assert [(event.step, event.value) for event in events.Scalars("loss")] == [(3, 2.5), (6, 1.5)]
 
 
 TABLE = """step,phase,learning_rate,loss,held_out_loss,tokens_per_second

@@ -1,15 +1,18 @@
-"""A newly initialised head and its encoder, a head fitted to texts, and the tokenizer of a task before and after saving."""
+"""The model of a task: a new head, its encoder of any family, a head fitted to texts, the tokenizer before and after saving."""
 
 import keras
 import numpy as np
 import pytest
 from helpers import given_tokenizers
-from helpers.small_tasks import CONFIG, VOCABULARY, WORDS, sentence, small_encoder, small_task
+from helpers.small_tasks import CONFIG, TOKENIZER, VOCABULARY, WORDS, sentence, small_encoder, small_task
+from helpers.small_tokenizers import byte_level_bpe
 
 from keras_bert_rebuild import (
     QuestionAnswerer,
+    SentenceEmbedder,
     SparseEmbedder,
     TextClassifier,
+    TokenClassifier,
     WordPieceTokenizer,
     add_lora,
     build_model,
@@ -19,6 +22,7 @@ from keras_bert_rebuild import (
 )
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
 from keras_bert_rebuild.tasks.model_of_task import model_with_head, predict_own_tokens
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 
 IDS = np.array([[2, 5, 6, 8, 3]])
 
@@ -156,3 +160,66 @@ def test_the_median_logit_of_a_token_itself_is_the_one_that_is_asked_for(texts):
 def test_too_few_tokens_are_refused():
     with pytest.raises(ValueError, match=r"expected texts of at least \d+ tokens, twice the width of the model; got 2"):
         predict_own_tokens(small_task(SparseEmbedder, max_len=16), [" ".join(WORDS[:2])])
+
+
+ROBERTA = {
+    "family": "roberta",
+    "vocab_size": 420,
+    "position_offset": 2,
+    "pad_token_id": 1,
+    "type_vocab_size": 1,
+    "mlm_act": "gelu_erf",
+    "dropout_before_pooler": True,
+}
+DISTILBERT = {"family": "distilbert", "type_vocab_size": 0, "pooler_act": "relu"}
+ALBERT = {"family": "albert", "embedding_size": 8, "num_hidden_groups": 1}
+ELECTRA = {
+    "family": "electra",
+    "embedding_size": 8,
+    "mlm_act": "gelu_erf",
+    "pooler_act": "gelu_erf",
+    "hidden_act": "gelu_erf",
+    "dropout_before_pooler": True,
+}
+TEXT = "The harbour was quiet, in London: naïve café! " * 3
+
+
+@pytest.fixture(scope="module")
+def byte_level(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bpe")
+    byte_level_bpe(folder)
+    return ByteLevelBPETokenizer.from_pretrained(folder), folder
+
+
+@pytest.mark.parametrize("family", [ROBERTA, DISTILBERT, ALBERT, ELECTRA], ids=lambda family: family["family"])
+@pytest.mark.parametrize(
+    ("cls", "settings"),
+    [
+        (TextClassifier, {"labels": ("a", "b")}),
+        (TokenClassifier, {"labels": ("O", "B-a", "I-a")}),
+        (QuestionAnswerer, {}),
+        (SentenceEmbedder, {}),
+    ],
+)
+def test_a_task_answers_and_is_loaded_from_its_folder(tmp_path, byte_level, family, cls, settings):
+    tokenizer = byte_level[1] if family is ROBERTA else TOKENIZER
+    task = cls.from_encoder(small_encoder(**family), tokenizer, max_len=38, **settings)
+    arguments = (["who", "where"], TEXT) if cls is QuestionAnswerer else ([TEXT, "the cat"],)
+    answers = task(*arguments)
+    task.save(tmp_path / "task")
+    again = load_task(tmp_path / "task")
+    assert type(again.tokenizer) is type(task.tokenizer)
+    assert str(again(*arguments)) == str(answers)
+
+
+def test_entities_and_answers_of_byte_level_pieces_have_no_space_before_them(byte_level):
+    tokenizer, folder = byte_level
+    tagger = TokenClassifier.from_encoder(small_encoder(**ROBERTA), folder, labels=("O", "B-a", "I-a"))
+    offsets = tagger(["The harbour  was quiet, in London."])[0].offsets
+    assert ["The harbour  was quiet, in London."[start:end] for start, end in offsets] == [
+        "The", "harbour", "was", "quiet", ",", "in", "London", "."
+    ]  # fmt: skip
+    answerer = QuestionAnswerer.from_encoder(small_encoder(**ROBERTA), tokenizer, best=50)
+    assert not [
+        span.text for span in answerer(["who"], "The harbour  was quiet, in London.")[0].best if span.text.strip() != span.text
+    ]

@@ -3,8 +3,9 @@
     KERAS_BACKEND=torch python tests/tools/mutants.py [--of 60] [--seed 0] [--only layers/] [--list]
 
 Every changed function is written into a copy of the package. First the files of tests that name its module or the function run,
-then, if nothing fails, the folder of the module and the tests of models, one case of each. A mutant that survives is printed with its line, before and after. Some compute the
-same as the original; what counts is that a change of the tests lets no further one survive. A function that moves keeps its mutant.
+then, if nothing fails, the folder of the module and the tests of models, one case of each. A mutant that survives is printed with
+its line, before and after. Some compute the same as the original; what counts is that a change of the tests lets no further one
+survive. A function that moves keeps its mutant.
 """
 
 import argparse

@@ -58,5 +58,6 @@ settings = FinetuneSettings(epochs=2, freeze=["^Embedding-"], class_weights={"ye
 run = finetune("classification", "bert-base", "train.tsv", examples, "run", settings, report=print, lora_rank=8)
 assert_type(run, Finetuned)
 print(run.task(["a text"]), run.scores["accuracy"])
-scores = predict("run/model", "new.txt", "answers.jsonl", progress=lambda done, rows: print(done / rows))
-assert_type(scores, dict[str, float] | None)
+scores: dict[str, float] | None = predict("run/model", "new.txt", "answers.jsonl", progress=lambda done, rows: print(done / rows))
+run = finetune("classification", "bert-base", [{"text": "a", "label": "x"}], output="run", callbacks=[], log_to="tensorboard")
+rows: list[dict[str, object]] = predict(run.task, [{"id": 1, "text": "a"}])

@@ -114,7 +114,7 @@ def checked_spans(spans, text, where):
     """
     if not isinstance(spans, list):
         raise ValueError(f"expected a list of spans; got {spans!r:.80} in {where}.")
-    found = []
+    checked = []
     for span in spans:
         parts = [span.get(name) for name in ("start", "end", "label")] if isinstance(span, dict) else span
         whole = isinstance(parts, list) and len(parts) == 3 and all(isinstance(n, int) for n in parts[:2])
@@ -126,15 +126,15 @@ def checked_spans(spans, text, where):
                 f"expected spans of at least one character in a text of length {len(text)}; got {start} to {end}, {label}, "
                 f"in {where}."
             )
-        found.append((start, end, label))
-    found.sort()
-    for (start, end, label), (next_start, next_end, other) in itertools.pairwise(found):
+        checked.append((start, end, label))
+    checked.sort()
+    for (start, end, label), (next_start, next_end, other) in itertools.pairwise(checked):
         if next_start < end:
             raise ValueError(
                 f"expected spans that do not overlap; got {start} to {end}, {label}, and {next_start} to {next_end}, {other}, "
                 f"in {where}."
             )
-    return tuple(found)
+    return tuple(checked)
 
 
 def _question(parts, where):
@@ -158,16 +158,16 @@ def checked_answers(answers, context, where):
         answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
     if not isinstance(answers, list):
         raise ValueError(f"expected a list of answers; got {answers!r:.80} in {where}.")
-    found = []
+    checked = []
     for answer in answers:
         start, text = (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, dict) else (None, None)
         if not isinstance(start, int) or not isinstance(text, str) or not text:
             raise ValueError(f"expected an answer with text and answer_start; got {answer!r:.80} in {where}.")
         if start < 0 or context[start : start + len(text)] != text:
-            found_there = f"{context[start : start + len(text)]!r:.80}" if 0 <= start < len(context) else "an offset outside it"
-            raise ValueError(f"expected the answer {text!r:.80} at character {start} of the context; got {found_there} in {where}.")
-        found.append((start, text))
-    return tuple(found)
+            actual = f"{context[start : start + len(text)]!r:.80}" if 0 <= start < len(context) else "an offset outside it"
+            raise ValueError(f"expected the answer {text!r:.80} at character {start} of the context; got {actual} in {where}.")
+        checked.append((start, text))
+    return tuple(checked)
 
 
 def _choice(parts, where):

@@ -217,19 +217,19 @@ class CandidateBatches(EpochBatches):
     def _draw(self, epoch):
         count, size = len(self.candidates), self.list_size
         of_list = keys(self.seed or 0, epoch, np.arange(count))
-        chosen = uniform(of_list, max(len(one.texts) for one in self.candidates), Stream.MEMBERS)
+        selected = uniform(of_list, max(len(one.texts) for one in self.candidates), Stream.MEMBERS)
         drawn = self.pool[_draws(of_list, len(self.pool), size)]
         texts = np.repeat(np.array([one.texts[0] for one in self.candidates], "int64")[:, None], size, axis=1)
         labels, counts = np.zeros((count, size), "float32"), np.zeros((count, size), "float32")
         for i, one in enumerate(self.candidates):
             taken = np.arange(len(one.texts))
             if len(taken) > size:
-                taken = np.append(0, np.sort(1 + np.argsort(chosen[i, 1 : len(taken)], kind="stable")[: size - 1]))
+                taken = np.append(0, np.sort(1 + np.argsort(selected[i, 1 : len(taken)], kind="stable")[: size - 1]))
             own = [one.texts[k] for k in taken]
             if len(own) < size and len(self.pool):
                 out = {*own, *(one.excluded or ())}
-                others = dict.fromkeys(number for number in drawn[i].tolist() if number not in out)
-                own += list(others)[: size - len(own)]
+                further = dict.fromkeys(number for number in drawn[i].tolist() if number not in out)
+                own += list(further)[: size - len(own)]
             texts[i, : len(own)] = own
             labels[i, : len(taken)] = [one.labels[k] for k in taken]
             counts[i, : len(own)] = 1

@@ -28,6 +28,11 @@ class Example:
         several = isinstance(right, (list, tuple, set, frozenset))
         return tuple(right) if several else () if right is None else (right,)
 
+    def split_text(self) -> str:
+        """The text that training and dev may not share if one is taken from the other: the first."""
+        first = next(iter(self.shown().values()))
+        return first if isinstance(first, str) else " ".join(first)
+
     def shown(self) -> dict[str, Any]:
         """The inputs of the model, by part."""
         parts = (part.name for part in fields(self) if part.metadata.get("shown", True))  # type: ignore[arg-type]
@@ -105,6 +110,9 @@ class Question(Example):
     """`(start, text)` of every reference answer, the start in characters of the context; empty if there is no answer."""
 
     where: str = _where()
+
+    def split_text(self) -> str:
+        return self.context
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ def bucket_batches(
         raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
     if len(lengths) and lengths.max() > buckets[-1]:
         longest = int(lengths.argmax())
-        found = f"example {longest} has {lengths[longest]}"
-        raise ValueError(f"an example may have at most {buckets[-1]} tokens, the length of the largest bucket; {found}.")
+        actual = f"example {longest} has {lengths[longest]}"
+        raise ValueError(f"an example may have at most {buckets[-1]} tokens, the length of the largest bucket; {actual}.")
     order = np.arange(len(lengths)) if seed is None else random_order(seed, epoch, len(lengths), 0)
     bucket_of = np.searchsorted(buckets, lengths[order])
     batches = divided(order[np.argsort(bucket_of, kind="stable")], lengths, buckets, batch_size)
@@ -139,9 +139,9 @@ class BucketedBatches(EpochBatches):
         x = input_arrays([pick(sequences) for sequences in self.inputs], length, self.padding)
         if self.labels is None:
             return (x,)
-        chosen = pick(self.labels)
-        chosen[count:] = [np.full_like(label, self.filling) for label in chosen[count:]]
-        return x, np.asarray(chosen) if self.label_padding is None else padded(chosen, length, self.label_padding)
+        selected = pick(self.labels)
+        selected[count:] = [np.full_like(label, self.filling) for label in selected[count:]]
+        return x, np.asarray(selected) if self.label_padding is None else padded(selected, length, self.label_padding)
 
     def restore(self, results: Any) -> Any:
         """Results of all batches in the order of the inputs: see `original_order`."""

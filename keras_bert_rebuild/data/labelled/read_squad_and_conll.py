@@ -11,18 +11,11 @@ from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.reading import check_depth
 
 
-def read_squad(path, labelled=True):
-    """The questions of a SQuAD 1.1 or 2.0 file.
-
-    Args:
-        path: the file.
-        labelled: whether every question must have answers or be marked as impossible.
-
-    Returns:
-        A list of `Question`; the answers of an impossible question (2.0) are the empty tuple.
+def labelled_json(path):
+    """The content of a .json file of examples.
 
     Raises:
-        ValueError: a part is missing, an answer does not match the context at its offset, or two questions have the same id.
+        ValueError: it is not JSON, or exceeds the limits of `files.limits`.
     """
     try:
         text = read_text(path)
@@ -35,20 +28,37 @@ def read_squad(path, labelled=True):
             f"expected JSON; {location(path, error.lineno)} is not, at character {error.colno}: {error.msg}."
         ) from None
     except RecursionError:
-        raise ValueError(f"expected JSON as in SQuAD; {path} is nested too deeply.") from None
+        raise ValueError(f"expected JSON; {path} is nested too deeply.") from None
     except ValueError as error:  # an integer with thousands of digits
-        raise ValueError(f"expected JSON as in SQuAD; {path} is not: {error}") from None
-    found = []
+        raise ValueError(f"expected JSON; {path} is not: {error}") from None
+    return content
+
+
+def read_squad(content, path, labelled=True):
+    """The questions of a SQuAD 1.1 or 2.0 file.
+
+    Args:
+        content: the content of the file, from `labelled_json`.
+        path: the file, for errors.
+        labelled: whether every question must have answers or be marked as impossible.
+
+    Returns:
+        A list of `Question`; the answers of an impossible question (2.0) are the empty tuple.
+
+    Raises:
+        ValueError: a part is missing, an answer does not match the context at its offset, or two questions have the same id.
+    """
+    questions = []
     for i, article in enumerate(_list(content, "data", path)):
         for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, data[{i}]")):
             where = f"{path}, data[{i}].paragraphs[{j}]"
             context = _string(paragraph, "context", where)
             for k, row in enumerate(_list(paragraph, "qas", where)):
-                found.append(_read_question(row, context, f"{where}.qas[{k}]", labelled))
-    if not found:
+                questions.append(_read_question(row, context, f"{where}.qas[{k}]", labelled))
+    if not questions:
         raise ValueError(f"expected at least one question; {path} has none.")
-    check_unique_ids(found)
-    return found
+    check_unique_ids(questions)
+    return questions
 
 
 def check_unique_ids(questions):
@@ -74,18 +84,18 @@ def _read_question(row, context, where, labelled):
 
 
 def _list(value, name, where):
-    found = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(found, list):
-        raise ValueError(f"expected a list named {name}, as in SQuAD; got {found!r:.60} in {where}.")
-    return found
+    items = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(items, list):
+        raise ValueError(f"expected a list named {name}, as in SQuAD; got {items!r:.60} in {where}.")
+    return items
 
 
 def _string(value, name, where):
-    found = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(found, str):
-        raise ValueError(f"expected a string named {name}, as in SQuAD; got {found!r:.60} in {where}.")
-    check_limit("cell_characters", len(found), f"{name} in {where}")
-    return found
+    text = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(text, str):
+        raise ValueError(f"expected a string named {name}, as in SQuAD; got {text!r:.60} in {where}.")
+    check_limit("cell_characters", len(text), f"{name} in {where}")
+    return text
 
 
 # The columns of words and tags, in CoNLL-2003 files and in Universal Dependencies files, whose tags are the universal parts of
@@ -118,12 +128,12 @@ def read_words(path, format="conll", columns=None, labelled=True):
         if part not in ("words", "tags") or not str(number).removeprefix("-").isdecimal() or int(number) == 0:
             raise ValueError(f"expected column numbers, from 1, for words and tags of {path}; got {part}={number}.")
     words_at, tags_at = (int(at[part]) for part in ("words", "tags"))
-    found, sentence, width = [], [], None
+    sentences, sentence, width = [], [], None
 
     def close():
         if sentence:
             words, tags = zip(*((word, tag) for _, word, tag in sentence), strict=True)
-            found.append(TaggedWords(words, None if None in tags else tags, where=location(path, sentence[0][0])))
+            sentences.append(TaggedWords(words, None if None in tags else tags, where=location(path, sentence[0][0])))
             sentence.clear()
 
     for number, line in enumerate(read_lines(path), 1):
@@ -148,9 +158,9 @@ def read_words(path, format="conll", columns=None, labelled=True):
             raise ValueError(f"expected a word and its tag; one is empty in {location(path, number)}.")
         sentence.append((number, word, tag))
     close()
-    if not found:
+    if not sentences:
         raise ValueError(f"expected at least one sentence; {path} has no words.")
-    return found
+    return sentences
 
 
 def _check_columns(cells, words_at, tags_at, labelled, where):

@@ -21,6 +21,7 @@ from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.model_card import Training as CardTraining
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
+from keras_bert_rebuild.recipes.finetuning.data_parts import read_data
 from keras_bert_rebuild.recipes.finetuning.finetune_callback import (
     COLUMNS,
     FinetuneCallback,
@@ -33,9 +34,8 @@ from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     check_examples,
     check_options,
     count_in_training,
-    examples_of,
     loss_weights,
-    name_of,
+    print_understood,
     shared_lengths,
     understood,
 )
@@ -43,6 +43,7 @@ from keras_bert_rebuild.recipes.finetuning.finetune_report import REPORTS, write
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder
+from keras_bert_rebuild.recipes.run_log import RunLog
 from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.row_predictions import compile_predictions_ahead
 from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
@@ -77,13 +78,14 @@ class Finetuned:
 def finetune(
     task: str,
     model: str | Path | keras.Model,
-    train: str | Path | Sequence[Any],
-    dev: str | Path | Sequence[Any],
-    output: str | os.PathLike[str],
+    train: Any,
+    dev: Any = None,
+    output: str | os.PathLike[str] | None = None,
     settings: FinetuneSettings | dict[str, Any] | None = None,
     *,
-    test: str | Path | Sequence[Any] | None = None,
+    test: Any = None,
     report: Callable[[dict[str, Any]], object] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
     **changes: Any,
 ) -> Finetuned:
     """Fine-tune a model for a task, or resume an interrupted run, and save the best weights.
@@ -98,38 +100,44 @@ def finetune(
             "retrieval", "labelled_similarity" or "multiple_choice".
         model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model. A trained head of the same task and
             labels is kept, and of a folder of the same kind of task also the settings, such as poolings; `new_head` draws another.
-        train: a file of examples, as for `read_examples`, or a list of them.
-        dev: the same, to choose the best weights on.
+        train: examples, as for `read_examples`: a file, a list of dictionaries, a DataFrame, a `datasets.Dataset` and others; or a
+            `datasets.DatasetDict`, whose splits for dev and test are used if these are None.
+        dev: the same, to choose the best weights on; None for a tenth of the training examples, see `take_dev`.
         output: the folder of the run, which may hold an earlier start of the same run. If that was interrupted, it resumes from its
             last checkpoint, at the exact batch, and reaches the same weights. If it finished, it starts again, and its results are
             retained until there are new ones.
         settings: `FinetuneSettings`, or a dictionary of them; None for the defaults.
         test: examples to evaluate the best weights on once, at the end; None for none.
-        report: called with every row of the metrics table, a dictionary; the first has the total number of `steps`.
+        report: called with every row of the metrics table, a dictionary; the first has the total number of `steps`, and in one line
+            what was understood of the `data`. None to print this line.
+        callbacks: Keras callbacks for `fit`, which a resumed run may call twice. If one stops the training, the run is finished.
         **changes: single fields of `FinetuneSettings`, which override those of `settings`.
 
     Returns:
         A `Finetuned`.
 
     Raises:
-        ValueError: settings, files or labels are invalid, the folder holds another run, or a loss is NaN or infinite.
+        ValueError: settings, examples or labels are invalid, the folder holds another run, or a loss is NaN or infinite.
         BusyError: another process trains in the folder.
         StoppedError: a signal stopped the run; its last step is in a checkpoint.
     """
     spec, settings = finetune_task(task), FinetuneSettings.of(settings, **changes)
-    paths = [given for given in (model, train, dev, test) if isinstance(given, (str, Path))]
+    RunLog.check(settings.log_to)
+    if output is None:
+        raise ValueError("expected output=, the folder of the run; got None.")
+    paths = [source for source in (model, train, dev, test) if isinstance(source, (str, Path))]
     with claimed_run(output, RUN, paths):
-        return _finetune(spec, model, train, dev, Path(output), settings, test, report or (lambda row: None))
+        return _finetune(spec, model, (train, dev, test), Path(output), settings, report or print_understood, callbacks)
 
 
-def _finetune(spec, model, train, dev, output, settings, test, report):
+def _finetune(spec, model, parts, output, settings, report, callbacks):
     started = time.perf_counter()
     if settings.metric not in (None, *spec.metrics):
         raise ValueError(f"metric must be one of {', '.join(spec.metrics)}; got {settings.metric!r}.")
     check_options(spec, settings)
-    given = {name: source for name, source in (("train", train), ("dev", dev), ("test", test)) if source is not None}
-    examples = {name: examples_of(source, spec, settings) for name, source in given.items()}
-    check_examples(examples, spec, train)
+    data = read_data(*parts, spec, settings)
+    examples = data.examples
+    check_examples(examples, spec, data.sources["train"])
     weights = loss_weights(examples["train"], spec, settings)
     keras.utils.set_random_seed(settings.seed)
     model = located_model(model) if isinstance(model, (str, Path)) else model
@@ -147,7 +155,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     described = {
         "task": spec.name,
         "model": str(origin_of(model) or model) if isinstance(model, (str, Path)) else "a model of this process",
-        **{name: name_of(source) for name, source in given.items()},
+        **data.sources,
         **settings.resolved(),
     }
     RunFolder(output, described)
@@ -156,28 +164,30 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     with written_again(output) if finished else contextlib.nullcontext(output) as folder:
         ahead = lambda logs: compile_predictions_ahead(made, encoded["dev"], settings.batch_size)  # noqa: E731
         compiles = keras.callbacks.LambdaCallback(on_train_begin=ahead)  # when the training step is already being compiled
-        trained = _train(Training(made, spec, settings, examples, batches, schedule), folder, report, compiles)
+        training = Training(made, spec, settings, examples, batches, schedule, data.line)
+        with RunLog(settings.log_to, folder, described) as log:
+            trained = _train(training, folder, report, log, [compiles, *callbacks])
         done = _evaluate(trained, folder, described, started)
         trained.checkpoints.remove()
         return done
 
 
-def _train(training, folder, report, compiles):
+def _train(training, folder, report, log, callbacks):
     """Train to the end, save the best weights in `folder`, and return the callback that selected them."""
     made, settings, batches, steps = training.task, training.settings, training.batches, training.schedule.total_steps
     signals = StopOnSignal()
     checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
     start, facts = checkpoints.restore(made.training_model)
     table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in training.spec.metrics)), start)
-    report({"step": start, "steps": steps, **understood(made)})
+    report({"step": start, "steps": steps, **understood(made, training.data_line)})
 
     def save():
         made.save(folder / "model")
         if settings.lora_rank is not None:
             save_lora(made.model, folder / "adapters.safetensors")
 
-    callback = FinetuneCallback(training, table, report, save, checkpoints, start, facts)
-    callbacks = [TorchStepSeeds(settings.seed, start), callback, signals, compiles]
+    callback = FinetuneCallback(training, (table, log), report, save, checkpoints, start, facts)
+    callbacks = [TorchStepSeeds(settings.seed, start), callback, signals, *callbacks]
     epochs, (epoch, first) = -(-steps // len(batches)), divmod(start, len(batches))
     with signals:
         if first:
@@ -185,9 +195,10 @@ def _train(training, folder, report, compiles):
             made.training_model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, shuffle=False, verbose=0, callbacks=callbacks)
             epoch += 1
         batches.epoch = epoch
-        if epoch < epochs and not (callback.is_over or checkpoints.stops):
+        if epoch < epochs and not (callback.is_over or checkpoints.stops or made.training_model.stop_training):
             made.training_model.fit(batches, initial_epoch=epoch, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
     checkpoints.finish(callback)
+    callback.finish()
     return callback
 
 
@@ -196,7 +207,7 @@ def _evaluate(callback, folder, described, started):
     training, examples, batch_size = callback.training, callback.training.examples, callback.settings.batch_size
     best = training.task if callback.best_step == callback.step else load_task(folder / "model")
     best.row_lengths = training.task.row_lengths
-    found = {
+    report = {
         "task": training.spec.name,
         "metric": callback.metric,
         "best_step": callback.best_step,
@@ -205,22 +216,22 @@ def _evaluate(callback, folder, described, started):
         "in_train": {name: count_in_training(rows, examples["train"]) for name, rows in examples.items() if name != "train"},
         "dev": callback.best.scores,
         "train_seconds": round(callback.train_seconds, 2),
-        **understood(training.task),
+        **understood(training.task, training.data_line),
     }
     evaluation, name = callback.best, "dev"
     if evaluation.answers is None and "test" not in examples:  # an earlier process saved them
         evaluation = evaluate_task(best, examples["dev"], batch_size)
     if "test" in examples:
         evaluation, name = evaluate_task(best, examples["test"], batch_size), "test"
-        found["test"] = evaluation.scores
-    found["seconds"] = round(time.perf_counter() - started, 2)
-    found.update(best.details(examples[name], evaluation.answers))
-    write_report(folder, found, described)
+        report["test"] = evaluation.scores
+    report["seconds"] = round(time.perf_counter() - started, 2)
+    report.update(best.details(examples[name], evaluation.answers))
+    write_report(folder, report, described)
     data = {name: (Path(described[name]).name, len(rows)) for name, rows in examples.items()}
-    scores = {name: found[name] for name in ("dev", "test") if name in found}
+    scores = {name: report[name] for name in ("dev", "test") if name in report}
     trained = CardTraining(data, scores, training.settings.resolved())
     write_card(folder / "model", without_lora(best.model_to_save()), training=trained)
-    return Finetuned(best, found["dev"], found.get("test"), found)
+    return Finetuned(best, report["dev"], report.get("test"), report)
 
 
 def make_task(spec, model, examples, settings):

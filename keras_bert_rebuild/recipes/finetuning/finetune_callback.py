@@ -182,13 +182,16 @@ class Training:
     schedule: Any
     """The learning rate as a function of the completed steps, a `WarmupLinearDecay`."""
 
+    data_line: str
+    """What was understood of the data."""
+
 
 class FinetuneCallback(CountedCallback):
     """Evaluates a task and saves the best weights.
 
     Args:
         training: the `Training` in whose `fit` it runs.
-        table: a `MetricsTable` for the rows.
+        tables: what every row is written to: a `MetricsTable` and a `RunLog`.
         report: called with every row, and while an evaluation runs with `{"step", "evaluated"}`, the fraction of rows done.
         save: called after an evaluation that is better than all previous ones.
         checkpoints: `FinetuneCheckpoints`.
@@ -198,10 +201,10 @@ class FinetuneCallback(CountedCallback):
 
     reads_logs_itself = True  # the steps whose logs are needed, see `DeviceLogs`: those with a row
 
-    def __init__(self, training, table, report, save, checkpoints, initial_step=0, facts=None):
+    def __init__(self, training, tables, report, save, checkpoints, initial_step=0, facts=None):
         super().__init__(initial_step)
         self.training, self.settings, self.steps = training, training.settings, training.schedule.total_steps
-        self.table, self.report, self.save = table, report, save
+        self.tables, self.report, self.save = tables, report, save
         self.every = self.settings.evaluate_steps or len(training.batches)
         self.metric = self.settings.metric
         self.best, self.best_score, self.best_step = None, None, 0
@@ -230,7 +233,8 @@ class FinetuneCallback(CountedCallback):
             row = self._row(step, float(logs["loss"]))
             if evaluates:
                 row.update(self._evaluate(step))
-            self.table.write(row)
+            for table in self.tables:
+                table.write(row)
             self.report(row)
             self.model.reset_metrics()  # so that the loss of the next row is the mean over the labels since this one
             if saves:
@@ -239,6 +243,11 @@ class FinetuneCallback(CountedCallback):
         self.is_over = last or (self.settings.patience is not None and self.waited >= self.settings.patience)
         if self.is_over:
             self.trained.stop_training = True
+
+    def finish(self):
+        """Evaluate once if another callback stopped the training before the first evaluation."""
+        if self.best is None:
+            self.report({"step": self.step, **self._evaluate(self.step)})
 
     def facts(self):
         """The results so far, plain values for a checkpoint."""

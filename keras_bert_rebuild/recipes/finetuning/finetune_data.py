@@ -1,13 +1,12 @@
 """The examples of a fine-tuning, read and checked before anything is trained or written, and the lengths of their rows."""
 
 from dataclasses import fields
-from pathlib import Path
 
-from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
-from keras_bert_rebuild.tasks.text_rows import buckets_for, place_of
+from keras_bert_rebuild.tasks.text_rows import buckets_for, example_name
 
 # Maximum number of lengths on JAX: with the last batch of an epoch, where it stays smaller, a training has at most five shapes.
 LENGTHS = 4
@@ -35,52 +34,37 @@ def check_options(spec, settings):
             raise ValueError(f"{field.name} must be for {tasks}; the task is {spec.name}.")
 
 
-def examples_of(given, spec, settings, labelled=True):
-    """A list of examples from a file, or the given list.
-
-    Args:
-        given: the path of a file, or examples.
-        spec: a `FinetuneTask`.
-        settings: `FinetuneSettings`, for columns, header and format.
-        labelled: as for `read_examples`.
-
-    Raises:
-        ValueError: there is no example, or `read_examples` cannot read the file.
-    """
-    if not isinstance(given, (str, Path)):
-        examples = list(given)
-        if not examples:
-            raise ValueError("expected at least one example; got an empty list.")
-        return examples
-    chosen = {name: getattr(settings, name) for name in ("columns", "header", "format")}
-    return read_examples(given, spec.examples, labelled=labelled, **chosen)
+# What a run says before it trains.
+UNDERSTOOD = ("data", "head", "scores")
 
 
-def name_of(given):
-    """The name of examples in reports and errors."""
-    return str(given) if isinstance(given, (str, Path)) else f"{len(given)} examples"
-
-
-def understood(task):
-    """What a run says before it trains: `head`, what became of a trained head, and `scores`, which of them are which cosines."""
-    found = {"head": task.head_origin} if task.head_origin else {}
+def understood(task, data_line):
+    """What a run says before it trains: `data`, what became of a trained `head`, and which `scores` are which cosines."""
+    facts = {"data": data_line} | ({"head": task.head_origin} if task.head_origin else {})
     if getattr(task, "objective", None) == "cosine":
         low, high = task.score_range
-        found["scores"] = f"{low:g} to {high:g} are the cosines 0 to 1"
-    return found
+        facts["scores"] = f"{low:g} to {high:g} are the cosines 0 to 1"
+    return facts
 
 
-def check_examples(examples, spec, train):
+def print_understood(row):
+    """Print what a row of a run's report says of what was understood."""
+    for name in UNDERSTOOD:
+        if name in row:
+            print(f"{name:<8} {printable(row[name])}")
+
+
+def check_examples(examples, spec, source):
     """Refuse examples that cannot be trained on or whose labels cannot be saved.
 
     Args:
         examples: lists by split: "train" and others.
         spec: a `FinetuneTask`.
-        train: the path of the training examples, or the examples.
+        source: where the training examples come from.
     """
     for rows in examples.values():
         check_names(rows)
-    check_differ(examples["train"], spec, train)
+    check_differ(examples["train"], spec, source)
 
 
 def check_names(examples):
@@ -92,10 +76,10 @@ def check_names(examples):
     for number, example in enumerate(examples):
         for label in example.labels():
             if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
-                raise ValueError(f"a label must be text that UTF-8 can encode; {place_of(example, number)} has {label!a}.")
+                raise ValueError(f"a label must be text that UTF-8 can encode; {example_name(example, number)} has {label!a}.")
 
 
-def check_differ(examples, spec, given):
+def check_differ(examples, spec, source):
     """Refuse examples that all have the same label.
 
     Raises:
@@ -103,8 +87,8 @@ def check_differ(examples, spec, given):
     """
     counts = spec.label_counts(examples)
     if counts is not None and len(counts) < 2:
-        found = f"all {len(examples)} of {name_of(given)} have {next(iter(counts), None)!r}"
-        raise ValueError(f"expected examples of at least two labels; {found}.")
+        actual = f"all {len(examples)} of {source} have {next(iter(counts), None)!r}"
+        raise ValueError(f"expected examples of at least two labels; {actual}.")
 
 
 def count_in_training(examples, train):
@@ -134,8 +118,8 @@ def loss_weights(examples, spec, settings):
         return {label: counts.total() / (len(counts) * count) for label, count in sorted(counts.items())}
     unknown = [label for label in weights if str(label) not in counts]
     if unknown:
-        known = ", ".join(sorted(counts))
-        raise ValueError(f"class_weights must be for labels of the examples, {known}; got {', '.join(map(str, unknown))}.")
+        names = ", ".join(sorted(counts))
+        raise ValueError(f"class_weights must be for labels of the examples, {names}; got {', '.join(map(str, unknown))}.")
     return {str(label): float(weight) for label, weight in weights.items()}
 
 

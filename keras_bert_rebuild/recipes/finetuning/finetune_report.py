@@ -20,51 +20,51 @@ LETTER = 0.62
 IN_CELLS = ".on-light { fill: #22211f; } .on-dark { fill: #ffffff; }"
 
 
-def write_report(folder, found, settings):
+def write_report(folder, results, settings):
     """Write report.json, report.md and, where there is a confusion matrix, confusion.svg, each atomically.
 
     Args:
         folder: the folder of the run.
-        found: the results to report, plain values by name.
+        results: the results to report, plain values by name.
         settings: the resolved settings.
     """
     # JSON has no NaN, which the correlation with a constant is.
     numbers = {
-        part: {name: None if math.isnan(value) else value for name, value in found[part].items()} for part in _evaluated(found)
+        part: {name: None if math.isnan(value) else value for name, value in results[part].items()} for part in _evaluated(results)
     }
-    found, picture = {**found, **numbers}, "confusion" in found
+    results, picture = {**results, **numbers}, "confusion" in results
     if picture:
-        title = f"rows: true, columns: predicted ({_evaluated(found)[-1]})"
-        write_text(folder / "confusion.svg", confusion_svg(found["labels"], found["confusion"], title), claimed=True)
+        title = f"rows: true, columns: predicted ({_evaluated(results)[-1]})"
+        write_text(folder / "confusion.svg", confusion_svg(results["labels"], results["confusion"], title), claimed=True)
     write_text(
-        folder / "report.json", json.dumps({**found, "settings": settings}, indent=2, ensure_ascii=False) + "\n", claimed=True
+        folder / "report.json", json.dumps({**results, "settings": settings}, indent=2, ensure_ascii=False) + "\n", claimed=True
     )
-    write_text(folder / "report.md", report_text(found, settings, picture), claimed=True)
+    write_text(folder / "report.md", report_text(results, settings, picture), claimed=True)
 
 
-def report_text(found, settings, picture):
+def report_text(results, settings, picture):
     """The report as Markdown."""
-    evaluated = _evaluated(found)
+    evaluated = _evaluated(results)
     model, train, dev = (in_markdown(settings[name]) for name in ("model", "train", "dev"))
     lines = [
-        f"# {in_markdown(found['task'])}",
+        f"# {in_markdown(results['task'])}",
         "",
-        f"Model {model}, trained on {train} ({found['examples']['train']:,} examples), "
-        f"seed {settings['seed']}. Best {found['metric']} on {dev} at step {found['best_step']:,} "
-        f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
+        f"Model {model}, trained on {train} ({results['examples']['train']:,} examples), "
+        f"seed {settings['seed']}. Best {results['metric']} on {dev} at step {results['best_step']:,} "
+        f"of {results['steps']:,}; {results['seconds']:.0f} seconds in all, {results['train_seconds']:.0f} of them training.",
         *(
             line
-            for name in ("head", "scores")
-            if name in found
-            for line in ("", f"{name.capitalize()}: {in_markdown(found[name])}.")
+            for name in ("data", "head", "scores")
+            if name in results
+            for line in ("", f"{name.capitalize()}: {in_markdown(results[name])}.")
         ),
-        *_in_train(found),
+        *_in_train(results),
         "",
-        score_table({name: found[name] for name in evaluated}),
+        score_table({name: results[name] for name in evaluated}),
     ]
-    if "classes" in found:
+    if "classes" in results:
         lines += ["", f"On {evaluated[-1]}:", "", "| label | precision | recall | F1 | examples |", "|---|---:|---:|---:|---:|"]
-        rows = list(found["classes"].items())
+        rows = list(results["classes"].items())
         lines += [
             f"| {in_markdown(label)} | {row['precision']:.4f} | {row['recall']:.4f} | {row['f1']:.4f} | {row['support']:,} |"
             for label, row in rows[:MAX_LABELS]
@@ -76,14 +76,14 @@ def report_text(found, settings, picture):
     return "\n".join([*lines, "", setting_table(settings), ""])
 
 
-def _in_train(found):
+def _in_train(results):
     """A warning about examples that are also in training, which inflates scores."""
-    counts = [f"{count:,} of the {found['examples'][name]:,} of {name}" for name, count in found["in_train"].items() if count]
+    counts = [f"{count:,} of the {results['examples'][name]:,} of {name}" for name, count in results["in_train"].items() if count]
     return ["", f"The texts of {' and '.join(counts)} are also in training."] if counts else []
 
 
-def _evaluated(found):
-    return [name for name in ("dev", "test") if name in found]
+def _evaluated(results):
+    return [name for name in ("dev", "test") if name in results]
 
 
 def confusion_svg(labels, matrix, title=""):

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.limits import is_number
+from keras_bert_rebuild.recipes.run_log import LOGS
 from keras_bert_rebuild.recipes.settings import check_settings, is_whole, plain, setting, settings_from_dict
 from keras_bert_rebuild.tasks.objectives import OBJECTIVES, RERANKING_OBJECTIVES
 
@@ -162,6 +163,9 @@ class FinetuneSettings:
 
     log_steps: int = setting(10, least=1)
     """Optimizer steps between rows of metrics.csv."""
+
+    log_to: str | None = setting(None, choices=(*LOGS, None))
+    """Log the rows of metrics.csv to TensorBoard, MLflow or Weights & Biases, too, where that is installed (default: to none)."""
 
     save_steps: int = setting(500, least=1)
     """Optimizer steps between the checkpoints from which an interrupted run resumes; they are deleted at the end."""

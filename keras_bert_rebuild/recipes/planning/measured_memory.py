@@ -136,7 +136,6 @@ def peaks_of_run(config: BertConfig, settings: PretrainSettings, rows: int) -> t
         "held_out": 0.0,
         "workers": 0,
         "log_steps": 1,
-        "tensorboard": False,
         "save_in_background": False,
         "warmup_steps": 0,
         "probes": (),

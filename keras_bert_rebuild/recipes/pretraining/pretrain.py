@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossErr
 from keras_bert_rebuild.recipes.probing.probe_files import described_probes, probe_files, read_probe
 from keras_bert_rebuild.recipes.probing.probes import Probes
 from keras_bert_rebuild.recipes.run_folder import FREE, RunFolder
+from keras_bert_rebuild.recipes.run_log import RunLog
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement, trained_together
@@ -121,11 +122,12 @@ def pretrain(
     settings: PretrainSettings | dict[str, Any] | None = None,
     *,
     report: Callable[[dict[str, Any]], object] | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
     **changes: Any,
 ) -> BertModel:
     """Pretrain a BERT, an ELECTRA or an XLNet on a token store, or resume an interrupted run.
 
-    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, with probes their
+    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, `checkpoints/`, with probes their
     baselines in `probes.yaml`, and at the end `model/`, a Hugging Face folder with the vocabulary (or a Keras folder if Hugging
     Face has no names for the heads). With the objective "electra", `model/` is the discriminator and `generator/` the generator.
     Called again with the same arguments, it resumes from the last checkpoint at the exact batch and reaches the same weights as an
@@ -141,6 +143,8 @@ def pretrain(
         output: the folder of the run.
         settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
         report: called on host 0 with every row of the metrics table, a dictionary; None for none. See `training_run.columns`.
+        callbacks: Keras callbacks for `fit`, which a run calls for one epoch between any two rows of the table. If one stops the
+            training, the run is finished; called again, it resumes.
         **changes: single fields of `PretrainSettings`, which override those of `settings`.
 
     Returns:
@@ -159,6 +163,7 @@ def pretrain(
     else:
         settings = replace(settings, **changes)
     started = time.monotonic()
+    RunLog.check(settings.log_to)
     settings = with_decay(settings, output)
     where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
     _check_batches(settings, where)
@@ -167,7 +172,7 @@ def pretrain(
         trained_together(ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
         claimed_run(output, RUN, inputs) if where.writes else contextlib.nullcontext(),
     ):
-        return _pretrain(store, output, settings, where, report, started)
+        return _pretrain(store, output, settings, where, report, started, callbacks)
 
 
 def _check_batches(settings, where):
@@ -182,7 +187,7 @@ def _check_batches(settings, where):
         )
 
 
-def _pretrain(store, output, settings, where, report, started):
+def _pretrain(store, output, settings, where, report, started, callbacks):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
     if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
         corpus.verify()
@@ -207,7 +212,7 @@ def _pretrain(store, output, settings, where, report, started):
             RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
         report = report if where.writes else None
         base = getattr(getattr(model, "load_report", None), "base", {})
-        run = TrainingRun(model, settings, output, batches, evaluations, report, where, started, probes)
+        run = TrainingRun(model, settings, output, batches, evaluations, report, where, started, probes, callbacks)
         run.finish()
         with run.averaged():
             for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model, settings), strict=True):

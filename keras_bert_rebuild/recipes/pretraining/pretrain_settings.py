@@ -10,6 +10,7 @@ from keras_bert_rebuild.recipes.pretraining.example_settings import MASKING, NEX
 from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, of_other_objectives
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE, OPTIMIZERS, OptimizerSettings
 from keras_bert_rebuild.recipes.probing.probe_files import LEAST, probe_files
+from keras_bert_rebuild.recipes.run_log import LOGS
 from keras_bert_rebuild.recipes.settings import check_settings, plain, setting, settings_from_dict, size_fields
 from keras_bert_rebuild.training.distributed.distribution import KINDS
 
@@ -76,8 +77,8 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
     verify: bool = True
     """Verify the checksums (SHA-256) of the token store at every start, about two seconds per GB."""
 
-    tensorboard: bool = True
-    """Write TensorBoard logs as well, if TensorBoard is installed."""
+    log_to: str | None = setting(None, choices=(*LOGS, None))
+    """Log the rows of metrics.csv to TensorBoard, MLflow or Weights & Biases, too, where that is installed (default: to none)."""
 
     seed: int = setting(0, least=0)
     """Random seed of weights, order of the examples, masks and dropout."""

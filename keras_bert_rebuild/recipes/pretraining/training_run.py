@@ -8,11 +8,12 @@ import time
 import keras
 
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
+from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.pretraining.decay_from import decay_checkpoint
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import FirstBatch, SpanOfBatches, TimeBudget, step_spans
 from keras_bert_rebuild.recipes.probing.probes import record_baselines
+from keras_bert_rebuild.recipes.run_log import RunLog
 from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, trained_flops
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
@@ -71,16 +72,19 @@ class TrainingRun:
             several hosts, all compute the same steps, and one writes.
         started: `time.monotonic()` when the run was called, for a run in minutes; None for now.
         probes: `Probes` of the model; None for none.
+        callbacks: further callbacks for `fit`.
     """
 
     budget = None
     """The `TimeBudget` of a run in minutes."""
 
-    def __init__(self, model, settings, folder, batches, evaluations, report=None, where=None, started=None, probes=None):
+    def __init__(
+        self, model, settings, folder, batches, evaluations, report=None, where=None, started=None, probes=None, callbacks=()
+    ):
         self.model, self.settings, self.folder = model, settings, folder
         self.batches, self.evaluations = batches, evaluations
         self.report = report or (lambda row: None)
-        self.where, self.probes = where or Distribution("none"), probes
+        self.where, self.probes, self.callbacks = where or Distribution("none"), probes, list(callbacks)
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
         beside = settings.save_in_background
         self.writer = CheckpointWriter(self.checkpoints, traits.runs_on_accelerator() if beside == "auto" else beside)
@@ -112,16 +116,17 @@ class TrainingRun:
         if self.probes is not None:
             record_baselines(self.probes, self.folder, start // self.accumulation, again=self.budget is not None)
         ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
-        table = board = None
+        table = None
         written = start // self.accumulation  # the last step with a row
         if self.where.writes:
             of_probes = () if self.probes is None else self.probes.columns
             names = columns(self.settings.learned, of_probes)
             table = MetricsTable(self.folder / "metrics.csv", names, written)
-            if self.settings.tensorboard and tensorboard_is_installed():
-                board = TensorBoardLog(self.folder / "tensorboard")
         try:
-            with StopOnSignal() if self.where.hosts == 1 else StopTogether() as signals:
+            with (
+                StopOnSignal() if self.where.hosts == 1 else StopTogether() as signals,
+                RunLog(self.settings.log_to if self.where.writes else None, self.folder, self.settings.resolved()) as log,
+            ):
                 for span in itertools.chain([first], plan):
                     self._check_writer()
                     self._compile(span.phase)
@@ -136,10 +141,10 @@ class TrainingRun:
                         written = row["step"]
                         if table is not None:
                             table.write(row)
-                        if board is not None:
-                            board.write(written, {name: value for name, value in row.items() if name != "step"})
+                        log.write(row)
                         self.report(row if self.budget is None else {**row, "steps": self.budget.expected_steps})
-                    stops = signals.received is not None  # read once: a later signal stops the next span
+                    # Read once: a later signal stops the next span. A callback may have stopped this one before its end.
+                    stops = signals.received is not None or step < span.stop
                     if stops or span.saves:
                         self._save(step, row)
                     if stops:
@@ -150,8 +155,6 @@ class TrainingRun:
                     raise StoppedError(row["step"], total, signals.received)
         finally:
             self.writer.join()
-            if board is not None:
-                board.close()
 
     def averaged(self):
         """A context manager in which the model has its averaged weights, if it has any."""
@@ -208,7 +211,7 @@ class TrainingRun:
         seeds = TorchStepSeeds(self.settings.seed, span.start)
         started = time.perf_counter()
         logs = self.model.fit(
-            _fed(batches, data.lengths), epochs=1, shuffle=False, verbose=0, callbacks=[seeds, finite, signals]
+            _fed(batches, data.lengths), epochs=1, shuffle=False, verbose=0, callbacks=[seeds, finite, signals, *self.callbacks]
         ).history
         seconds = time.perf_counter() - started
         if self.budget is not None:

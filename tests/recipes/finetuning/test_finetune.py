@@ -65,7 +65,11 @@ def test_a_run_learns_and_leaves_model_curve_report_and_picture(run):
     assert report["classes"]["cat"] == {"precision": 1, "recall": 1, "f1": 1, "support": 6}
     assert report["examples"] == {"train": 12, "dev": 3, "test": 12}
     assert report["in_train"]["test"] == 12
-    assert rows[0] == {"step": 0, "steps": 36}
+    assert rows[0] == {
+        "step": 0,
+        "steps": 36,
+        "data": "train 12, dev 3, test 12; text = column 1, label = column 2; 2 labels: cat, dog",
+    }
     assert "| accuracy | 1.0000 | 1.0000 |" in (folder / "report.md").read_text()
     assert (folder / "confusion.svg").read_text().count("<rect") == 4
 
@@ -266,6 +270,7 @@ WRONG = [
     ("classification", {"learning_rate": 0}, "", "", "learning_rate must be a number above 0; got 0"),
     ("classification", {"metric": "fame"}, "", "", "metric must be one of accuracy, macro_f1, matthews; got 'fame'"),
     ("classification", {"max_len": 99}, "", "", "max_len must be from 8 to 40"),
+    ("classification", {"log_to": "paper"}, "", "", "log_to must be one of 'tensorboard', 'mlflow', 'wandb', None; got 'paper'"),
 ]
 
 
@@ -278,8 +283,30 @@ def test_impossible_settings_are_reported_before_anything_is_written(encoder, tm
     assert not (tmp_path / "run").exists()
 
 
+def test_rows_without_dev_are_trained_on_in_one_line_with_callbacks_and_answered_in_their_form(encoder, tmp_path, capsys):
+    rows = [dict(zip(("text", "label"), row.split("\t"), strict=True)) for row in ROWS]
+
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.stop_training = True
+
+    done = finetune("classification", encoder, rows, output=tmp_path / "run", callbacks=[Stop()], epochs=3, **QUICK)
+    note = "train 11, dev 1 (a tenth of train, stratified, equal texts together); text = text, label = label; 2 labels: cat, dog"
+    assert capsys.readouterr().out == f"data     {note}\n"
+    assert done.report["data"] == note
+    assert done.report["steps"] == done.report["best_step"] == 1
+    columns = {"id": [3, 1], "note": ["a", None], "text": ["the cat", "the dog"]}
+    answers = predict(done.task, columns)
+    assert list(answers) == ["id", "note", "text", "label", "probability", "probabilities"]
+    assert (answers["id"], answers["note"]) == (columns["id"], columns["note"])
+    assert answers["label"] == [answer.label for answer in done.task(columns["text"])]
+    with pytest.raises(ValueError, match=r"a label must be one of cat, dog; input\[0\] has 'mouse'"):
+        predict(done.task, [("the cat", "mouse")], tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_a_list_without_examples_is_refused_before_anything_is_written(encoder, tmp_path):
-    with pytest.raises(ValueError, match="expected at least one example; got an empty list"):
+    with pytest.raises(ValueError, match="expected at least one example; dev has none"):
         finetune("similarity", encoder, TASKS["similarity"], [], tmp_path / "run", **QUICK)
     assert not (tmp_path / "run").exists()
 

@@ -7,7 +7,7 @@ import pytest
 from helpers.small_tasks import small_task
 
 from keras_bert_rebuild import QuestionAnswerer, TextClassifier
-from keras_bert_rebuild.data.labelled.read_labelled import read_examples, read_examples_and_others
+from keras_bert_rebuild.data.labelled.read_labelled import read_examples, read_labelled
 from keras_bert_rebuild.recipes.finetuning.predict import predict, write_rows
 
 TEXTS = ('He said "no" twice', '"all quoted"', "a, b", "tab\there", "two\nlines\r\n", "=1+1", "-5 points", "@home", "'x", " a ", "")
@@ -26,7 +26,7 @@ def test_texts_labels_ids_and_other_columns_read_back_as_they_were(classifier, t
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     output = tmp_path / f"out{suffix}"
     predict(classifier, tmp_path / "in.jsonl", output)
-    examples, others = read_examples_and_others(output, "classification")
+    examples, others, _ = read_labelled(output, "classification")
     assert [example.text for example in examples] == [*TEXTS]
     assert [example.label for example in examples] == [answer.label for answer in classifier([*TEXTS])]
     for name in ("id", "note"):

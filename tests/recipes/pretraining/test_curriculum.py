@@ -131,5 +131,5 @@ def test_a_run_continued_with_its_decay_has_the_examples_of_that_run(corpus, tmp
     (tmp_path / "long" / "checkpoints" / "step-00000004").mkdir(parents=True)
     (tmp_path / "long" / "settings.yaml").write_text(yaml.safe_dump({**known, **({} if version == 1 else {"examples_version": 2})}))
     for _ in range(2):  # the second time from its own folder
-        of_phases = seeds(corpus, tmp_path / "run", decay_from=str(tmp_path / "long"), decay_step=2, steps=4, tensorboard=False)
+        of_phases = seeds(corpus, tmp_path / "run", decay_from=str(tmp_path / "long"), decay_step=2, steps=4)
         assert len(set(of_phases)) == version

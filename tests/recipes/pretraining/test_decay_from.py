@@ -39,7 +39,7 @@ def digest(folder):
 
 
 def decayed(corpus, long, output, **given):
-    given = {"tensorboard": False, "workers": 0, "evaluation_steps": 2, "log_steps": 2, "evaluate_steps": 2, **given}
+    given = {"workers": 0, "evaluation_steps": 2, "log_steps": 2, "evaluate_steps": 2, **given}
     return pretrain(corpus, output, decay_from=str(long), **given)
 
 

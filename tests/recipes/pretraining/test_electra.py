@@ -156,7 +156,7 @@ def test_from_text_to_both_folders_on_the_command_line(tmp_path, capsys, monkeyp
     said_by_verb("prepare", capsys, "tales.txt", "--tokenizer", "vocab.txt", "--output", "tokens", "--processes", 1)
     sizes = "num_hidden_layers: 1\n  hidden_size: 16\n  num_attention_heads: 2\n  intermediate_size: 16"
     (tmp_path / "s.yaml").write_text(f"model:\n  {sizes}\njit_compile: {str(SETTINGS['jit_compile']).lower()}\n")
-    options = "--steps 3 --batch-size 8 --max-seq-length 16 --held-out 0 --no-tensorboard --workers 0 --generator-size 0.5"
+    options = "--steps 3 --batch-size 8 --max-seq-length 16 --held-out 0 --workers 0 --generator-size 0.5"
     command = ["pretrain", capsys, "tokens", "--output", "run", "--settings", "s.yaml", "--objective", "electra", *options.split()]
     said = said_by_verb(*command)
     assert [line.split()[-1] for line in said.out.splitlines()] == ["run/model", "run/generator", "run/metrics.csv"]

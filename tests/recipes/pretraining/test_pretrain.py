@@ -153,6 +153,18 @@ def test_a_run_stopped_repeatedly_with_checkpoints_in_the_background_ends_with_t
     assert len(yaml.safe_load((folder / "versions.yaml").read_text())["starts"]) == 3
 
 
+def test_a_callback_that_stops_ends_the_run_after_the_step_and_the_next_call_resumes_it(corpus, undisturbed, tmp_path):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.stop_training = True
+
+    rows = []
+    pretrain(corpus, tmp_path / "run", SETTINGS, report=rows.append, callbacks=[Stop()])
+    assert rows[-1]["step"] <= 1
+    assert (tmp_path / "run" / "model").is_dir()
+    assert same_weights(pretrain(corpus, tmp_path / "run", SETTINGS), undisturbed[2])
+
+
 def test_a_finished_run_only_loads_its_model(corpus, undisturbed):
     folder, _, weights = undisturbed
     rows = []

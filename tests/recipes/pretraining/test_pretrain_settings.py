@@ -91,7 +91,7 @@ def test_options_and_file_give_the_same_settings():
         ({"lengths": 3}, "lengths must be a list"),
         ({"lengths": [64, "96"]}, "lengths must be whole numbers; got"),
         ({"remat": "no"}, "remat must be one of True, False; got 'no'"),
-        ({"tensorboard": "no"}, "tensorboard must be one of True, False; got 'no'"),
+        ({"log_to": "disk"}, "log_to must be one of 'tensorboard', 'mlflow', 'wandb', None; got 'disk'"),
     ],
 )
 def test_invalid_values_are_an_error(settings, message):

@@ -15,7 +15,6 @@ SETTINGS = {
     "save_steps": 1,
     "log_steps": 1,
     "workers": 0,
-    "tensorboard": False,
 }
 
 

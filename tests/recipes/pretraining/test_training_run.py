@@ -15,7 +15,7 @@ from keras_bert_rebuild.training.state.save_checkpoints import CheckpointWriter,
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 
-SETTINGS = PretrainSettings(steps=6, log_steps=1, evaluate_steps=2, save_steps=3, gradient_accumulation_steps=2, tensorboard=False)
+SETTINGS = PretrainSettings(steps=6, log_steps=1, evaluate_steps=2, save_steps=3, gradient_accumulation_steps=2)
 
 
 class Noted(TrainingRun):

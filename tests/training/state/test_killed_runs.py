@@ -32,7 +32,6 @@ SETTINGS = {
     "held_out": 0,
     "save_steps": 2,
     "workers": 2,
-    "tensorboard": False,
 }
 BATCHES = SETTINGS["steps"] * SETTINGS["gradient_accumulation_steps"]
 

@@ -1,0 +1,262 @@
+"""A table of columns: what examples become first, whether they come from a file or are an object of another library.
+
+No library is imported for its objects: they are recognised by their methods.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from keras_bert_rebuild.data.labelled.labelled_examples import Example
+from keras_bert_rebuild.data.text_files import location
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.reading import parse_json
+
+# Where Hugging Face's `datasets` puts the names of integer labels into Arrow tables and Parquet files.
+_FEATURES = b"huggingface"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of named values."""
+
+    names: list
+    """The names of the columns; "column 1" and so on if they have none."""
+
+    rows: list
+    """A dictionary for every row, from names to values; a row may lack some."""
+
+    source: str
+    """The file, or the argument that the object was given as, for errors."""
+
+    lines: list | None = None
+    """The line of the file that each row begins at; None if rows are not lines."""
+
+    named: bool = True
+    """Whether the columns have names."""
+
+    def where(self, row):
+        """How a row is named in errors, from 0."""
+        return f"{self.source}[{row}]" if self.lines is None else location(self.source, self.lines[row])
+
+    @property
+    def listed(self):
+        """What columns there are, for errors."""
+        if self.named:
+            return f"the columns {', '.join(map(str, self.names)) or 'none'}"
+        return f"{len(self.names)} columns without known names"
+
+
+def table_of_cells(cells, source, lines=None, names=None):
+    """A table of rows of cells.
+
+    Args:
+        cells: lists or tuples of values, as many in each.
+        source, lines: see `Table`.
+        names: the names of the columns; None if they have none. The second of two equal names gets a number, `text.1`.
+
+    Raises:
+        ValueError: a row has more or fewer cells than the first.
+    """
+    width = len(names if names is not None else cells[0])
+    numbered = [f"column {i + 1}" for i in range(width)] if names is None else _different(names)
+    table = Table(numbered, [], source, lines, named=names is not None)
+    for i, row in enumerate(cells):
+        if len(row) != width:
+            raise ValueError(f"expected {width} columns, as in the first row; {table.where(i)} has {len(row)}.")
+    return replace(table, rows=[dict(zip(numbered, row, strict=True)) for row in cells])
+
+
+def table_of_rows(rows, source, lines=None):
+    """A table of dictionaries, which may have different names."""
+    return Table(list(dict.fromkeys(name for row in rows for name in row)), rows, source, lines)
+
+
+def table_of_columns(columns, source):
+    """A table of a dictionary of columns.
+
+    Raises:
+        ValueError: columns have different lengths.
+    """
+    columns = {name: _values(column, name, source) for name, column in columns.items()}
+    (first, length), *rest = ((name, len(values)) for name, values in columns.items()) if columns else (("", 0),)
+    for name, count in rest:
+        if count != length:
+            raise ValueError(f"expected columns of equal length; {source} has {length} values of {first} and {count} of {name}.")
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return Table(list(columns), rows, source)
+
+
+def table_of_object(data, source):
+    """A table of any object with examples.
+
+    Args:
+        data: a list of dictionaries, of tuples or of texts, a dictionary of lists, a DataFrame, a `datasets.Dataset`, an Arrow
+            table, or what has Arrow's stream interface.
+        source: how it is named in errors.
+
+    Returns:
+        A `Table`, in which what is missing (NaN, NA, NaT, or a label of -1 with names for the others) is None; or, of a list of
+        `Example`, the list.
+
+    Raises:
+        ValueError: it is something else, columns have different lengths, or two the same name.
+    """
+    columns = _columns_of(data, source)
+    if columns is not None:
+        return _with_label_names(table_of_columns(columns, source), data)
+    if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
+        raise ValueError(f"expected a file, a list, a dictionary of columns, a DataFrame or a dataset; {source} is {data!r:.60}.")
+    rows = list(data)
+    if rows and all(isinstance(row, Example) for row in rows):
+        return rows
+    kinds = ((Mapping, table_of_rows), ((list, tuple), table_of_cells), (str, _table_of_texts))
+    made = next((make for kind, make in kinds if all(isinstance(row, kind) for row in rows)), None)
+    if made is None:
+        odd = next((i for i, row in enumerate(rows) if type(row) is not type(rows[0])), 0)
+        value = printable(repr(rows[odd])[:60])
+        raise ValueError(f"expected examples, dictionaries, tuples or texts, all of one kind; {source}[{odd}] is {value}.")
+    if not rows:
+        return Table([], [], source)
+    plain = [{name: _plain(value) for name, value in row.items()} if isinstance(row, Mapping) else _plain(row) for row in rows]
+    return _with_label_names(made(plain, source), data)
+
+
+def splits_of(data):
+    """The parts of a dictionary of tables, such as a `datasets.DatasetDict`, by name; None for anything else."""
+    split = isinstance(data, Mapping) and data and all(hasattr(part, "column_names") or _is_frame(part) for part in data.values())
+    return dict(data) if split else None
+
+
+def in_form_of(data, rows, unchanged=()):
+    """Rows as an object of the type that examples were given as.
+
+    Args:
+        data: as for `table_of_object`.
+        rows: dictionaries with the same names in each.
+        unchanged: columns of `data` that the rows have as well; a DataFrame retains their types, and its index.
+
+    Returns:
+        For a list or a file the rows.
+    """
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+    if isinstance(data, Mapping):
+        return columns
+    if _is_frame(data) and hasattr(data, "assign"):  # pandas
+        return data.assign(**{name: column for name, column in columns.items() if name not in unchanged})[list(columns)]
+    make = next((getattr(type(data), name) for name in ("from_pydict", "from_dict") if hasattr(type(data), name)), None)
+    if make is not None and hasattr(data, "column_names"):  # Arrow, datasets
+        return make(columns)
+    return type(data)(columns) if _is_frame(data) else rows
+
+
+def import_pyarrow(what):
+    """The module `pyarrow`, with `pyarrow.parquet`.
+
+    Args:
+        what: the file or argument that it is needed for.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ValueError(f"{what} needs the package pyarrow: pip install pyarrow.") from None
+    return pyarrow
+
+
+def _columns_of(data, source):
+    """The columns of an object by name; None if it has rows."""
+    if isinstance(data, Mapping):
+        return data
+    for convert in ("to_pydict", "to_dict"):  # Arrow, datasets
+        if hasattr(data, "column_names") and hasattr(data, convert):
+            return getattr(data, convert)()
+    if _is_frame(data):
+        names = list(data.columns)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"expected columns with different names; {source} has two named {twice}.")
+        return {name: data[name] for name in names}
+    if hasattr(data, "__arrow_c_stream__") and not (hasattr(data, "tolist") or hasattr(data, "to_list")):  # a single column
+        return import_pyarrow(source).table(data).to_pydict()
+    return None
+
+
+def _is_frame(data):
+    """Whether an object is a DataFrame: of pandas, polars or what is like them."""
+    return hasattr(data, "columns") and hasattr(data, "__getitem__") and not isinstance(data, Mapping)
+
+
+def _values(column, name, source):
+    """The values of a column as a list of plain values."""
+    convert = getattr(column, "tolist", None) or getattr(column, "to_list", None) or getattr(column, "to_pylist", None)
+    if convert is None and (isinstance(column, str) or not isinstance(column, Iterable)):
+        raise ValueError(f"expected a list of values as column {name} of {source}; got {column!r:.60}.")
+    return [_plain(value) for value in (list(column) if convert is None else convert())]
+
+
+def _plain(value):
+    """A value as a file has it: arrays and tuples as lists, numbers of NumPy as numbers, and what is missing as None."""
+    if isinstance(value, (str, int)) or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    # NaN and pandas's NaT differ from themselves; its NA has no truth value.
+    return None if type(value).__name__ == "NAType" or value != value else value
+
+
+def _table_of_texts(texts, source):
+    return table_of_cells([(text,) for text in texts], source)
+
+
+def _with_label_names(table, data):
+    """The table with the names of labels instead of their numbers, where a dataset or an Arrow table has names."""
+    names = {column: found for column, feature in _features(data).items() if (found := _label_names(feature))}
+    if not names:
+        return table
+    rows = []
+    for i, row in enumerate(table.rows):
+        named = {name: _named(row.get(name), names[name], f"{name} of {table.where(i)}") for name in names if name in row}
+        rows.append({**row, **named})
+    return replace(table, rows=rows)
+
+
+def _features(data):
+    """The descriptions of columns by name, objects of `datasets` or the same as dictionaries; empty without any."""
+    features = getattr(data, "features", None)
+    metadata = getattr(getattr(data, "schema", None), "metadata", None)
+    if features is None and isinstance(metadata, Mapping) and _FEATURES in metadata:
+        content = parse_json(metadata[_FEATURES].decode("utf-8", "replace"), "the Arrow table's description of its columns")
+        features = content.get("info", {}).get("features") if isinstance(content, dict) else None
+    return features if isinstance(features, Mapping) else {}
+
+
+def _label_names(feature):
+    """The names of the labels of a column, or of those in its lists; None if they have none."""
+    part = lambda of, name: of.get(name) if isinstance(of, Mapping) else getattr(of, name, None)  # noqa: E731
+    return part(feature, "names") or part(part(feature, "feature"), "names")
+
+
+def _named(value, names, where):
+    if isinstance(value, list):
+        return [_named(part, names, where) for part in value]
+    if not isinstance(value, int) or value == -1:  # datasets: -1 for an unknown label
+        return None if value == -1 else value
+    if not 0 <= value < len(names):
+        raise ValueError(f"expected a label from 0 to {len(names) - 1}, for which there are names; got {value} as {where}.")
+    return names[value]
+
+
+def _different(names):
+    """Names, of which a later equal one gets a number: `text`, `text.1`."""
+    different = []
+    for name in names:
+        numbered = (f"{name}.{number}" for number in range(1, len(names) + 1))
+        different.append(name if name not in different else next(other for other in numbered if other not in names + different))
+    return different
