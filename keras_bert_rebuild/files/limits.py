@@ -1,7 +1,7 @@
 """All limits on what is read from untrusted files, in one table.
 
 A limit is far above what files in use need, and low enough that a small file cannot demand much memory or time: the resources of a
-reader are bounded by the size of the file times a small number. The page docs/security.md shows the same table.
+reader are bounded by the size of the file times a small number. The site shows the same table.
 """
 
 import math

@@ -1,6 +1,7 @@
 """Every limit is a number with a reason, and is used somewhere; finite numbers, and nothing else that looks like one."""
 
 import math
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.limits import LIMITS, all_finite, check_limit, is_number, limit
 
 ROOT = Path(__file__).parents[2]
+TABLE = runpy.run_path(str(ROOT / "docs" / "hooks" / "pages.py"))["limits_table"]()
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_a_limit_is_stated_once_used_and_in_the_page(name):
+def test_a_limit_is_stated_once_used_and_in_the_table_of_the_site(name):
     number, unit, why = LIMITS[name]
     assert number > 0
     assert unit
@@ -22,8 +24,7 @@ def test_a_limit_is_stated_once_used_and_in_the_page(name):
     of_config = name in BertConfig.__dataclass_fields__  # used by the name of the field
     used = of_config or [path for path in sources if path.name != "limits.py" and f'"{name}"' in path.read_text(encoding="utf-8")]
     assert used, f"nothing asks for {name}"
-    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    assert f"| `{name}` | {number:,} {unit} | {why} |\n" in page
+    assert f"| `{name}` | {number:,} {unit} | {why} |\n" in TABLE
 
 
 def test_values_at_a_limit_pass_and_values_above_are_one_sentence():

@@ -11,10 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "09_the_article.ipynb"
 PAGE = ROOT / "docs" / "the-article.md"
-NOTE = (
-    "This page is `examples/09_the_article.ipynb` with what it printed. A test runs the notebook and compares every line; "
-    "`tests/helpers/article_page.py` writes the page.\n"
-)
+NOTE = "This page is `examples/09_the_article.ipynb` with what it printed.\n"
 
 
 def page():

@@ -58,8 +58,7 @@ FORMATS = {"huggingface": "Hugging Face", "google": "Google", "keras": "Keras"}
 BEFORE, AFTER = "## What each family can do\n", "\n## Heads\n"
 
 ABOUT = """
-Every capability is tried on a tiny model of every family (`tests/families/test_capabilities.py`, `tests/export/test_families.py`);
-what a family lacks is refused in one sentence. Formats are read and written. The gallery of [the families](families.md) has their
+What a family lacks is refused in one sentence. Formats are read and written. The gallery of [the families](families.md) has their
 anatomy.
 """
 

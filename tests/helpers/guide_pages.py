@@ -1,4 +1,4 @@
-"""The guides of the site: their blocks are run, and what each prints is the block of text below it.
+"""The tutorial and the guides of the site: their blocks are run, and what each prints is the block of text below it.
 
 `KERAS_BACKEND=torch PYTHONPATH=.:tests python tests/helpers/guide_pages.py [NAME ...]` writes the outputs into the pages.
 """
@@ -10,12 +10,17 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from helpers import minilm
+from helpers.loopback_hub import LoopbackHub, asked_by_the_client
 from keras_bert_rebuild.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted((DOCS / "guides").glob("*.md"))
+PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 LEFT_OUT = "..."
 
@@ -23,6 +28,19 @@ LEFT_OUT = "..."
 def blocks(page):
     """Language and text of every block of a page, in order."""
     return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+@contextmanager
+def minilm_by_name(others=()):
+    """While it runs, all-MiniLM-L6-v2 is downloaded from a hub on the loopback interface, which has it from the wheel.
+
+    Args:
+        others: repository to folder, of further models of that hub.
+    """
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as cache:
+        hub = LoopbackHub({"sentence-transformers/all-MiniLM-L6-v2": minilm.FOLDER} | dict(others))
+        with asked_by_the_client(hub, patch, Path(cache)):
+            yield
 
 
 def run_blocks(page):
@@ -110,7 +128,7 @@ def without_numbers(text):
 if __name__ == "__main__":
     for page in PAGES:
         if page.stem in sys.argv[1:] or not sys.argv[1:]:
-            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), minilm_by_name():
                 os.environ["COLUMNS"] = "100"
                 text = run_guide(page)
             page.write_text(text, encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "keras_bert_rebuild"
 
-# Part: its rank and, unless it may import all lower parts, the parts it may import. docs/architecture.md explains the table.
+# Part: its rank and, unless it may import all lower parts, the parts it may import. The page on it explains the table.
 RANKS = {
     "files": 0,
     "version": 0,
@@ -229,7 +229,7 @@ def test_no_file_is_named_after_nothing():
 
 
 def test_the_page_on_the_architecture_has_the_ranks_and_the_files_with_backends():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "contributing" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d) \| ([^|]+) \|", page, re.MULTILINE)
     assert {part: int(rank) for rank, parts in rows for part in re.findall(r"`(\w+)`", parts)} == RANKS
     named = {"text/tensorflow_*.py" if file.startswith("text/") else file.rpartition("/")[2] for file in BACKEND_FILES}
