@@ -106,5 +106,6 @@ def _attribution(task, texts, method, target, at, quantity, baseline, batch_size
         gap=gap,
         baseline=baseline if method.reads_baseline else None,
         settings=method.settings(),
+        answer=subject.answer,
         name=subject.model.name,
     )

@@ -123,6 +123,9 @@ class Subject:
     outputs: Any = None
     """Symbolic tensors of the model's graph that `value` takes; None for the outputs of the model."""
 
+    answer: str = ""
+    """What the task answers, as a sentence; "" where that is the number itself."""
+
 
 def padded_inputs(model: keras.Model, ids: Any, segments: Any, pad_id: int, max_len: int, **given: Any) -> dict[str, np.ndarray]:
     """The inputs of a model for rows of tokens, by name, padded to one of the lengths that predictions are padded to.

@@ -3,7 +3,7 @@
 import keras
 import pytest
 from helpers import minilm
-from helpers.guide_pages import PAGES, elided, run_guide, without_numbers
+from helpers.guide_pages import DOCS, PAGES, drawn_pictures, elided, run_guide, without_numbers
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,12 @@ def test_a_guide_prints_what_it_says(page, tmp_path, monkeypatch):
         pytest.importorskip(NEEDS[page.stem])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    assert without_numbers(run_guide(page)) == without_numbers(page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    assert without_numbers(run_guide(page)) == without_numbers(text)
+    for name, picture in drawn_pictures(text).items():
+        # The number of ticks depends on the values.
+        old = (DOCS / "images" / name).read_text(encoding="utf-8")
+        assert {*map(without_numbers, picture.splitlines())} == {*map(without_numbers, old.splitlines())}, name
 
 
 def test_lines_left_out_stay_left_out():

@@ -32,6 +32,17 @@ def test_every_link_leads_to_a_file_and_a_title_in_it():
     assert links > 50
 
 
+def test_every_row_of_a_table_has_as_many_cells_as_its_head():
+    """The site leaves out what is beyond, such as a second row on the same line."""
+    tables = 0
+    for page in [ROOT / "README.md", ROOT / "benchmarks" / "RESULTS.md", *PAGES]:
+        text = re.sub(r"`[^`]*`|\\\|", "", FENCE.sub("", page.read_text(encoding="utf-8")))
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            assert len({row.strip().count("|") for row in table.splitlines()}) == 1, f"{page}: {table}"
+            tables += 1
+    assert tables > 50
+
+
 def test_the_site_has_every_page():
     def leaves(node):
         if isinstance(node, str):

@@ -1,4 +1,4 @@
-"""The guides of the site: their blocks are run, and what each prints is the block of text below it.
+"""The guides of the site: their blocks are run, and what each prints is the block of text below it, what they draw its picture.
 
 `KERAS_BACKEND=torch PYTHONPATH=.:tests python tests/helpers/guide_pages.py [NAME ...]` writes the outputs into the pages.
 """
@@ -16,6 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "guides").glob("*.md"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 LEFT_OUT = "..."
+PICTURE = re.compile(r"\.\./images/(\w+\.svg)")
 
 
 def run_guide(page):
@@ -34,6 +35,11 @@ def run_guide(page):
         parts += [between, f"```{language}\n{block}```\n"]
         end = found.end()
     return "".join([*parts, text[end:]])
+
+
+def drawn_pictures(text):
+    """The pictures of a page that its blocks drew in a folder of the current one: name to text."""
+    return {name: path.read_text(encoding="utf-8") for name in PICTURE.findall(text) for path in Path().rglob(name)}
 
 
 def run_block(language, block, namespace, name):
@@ -74,4 +80,6 @@ if __name__ == "__main__":
             with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
                 os.environ["COLUMNS"] = "100"
                 text = run_guide(page)
+                for name, picture in drawn_pictures(text).items():
+                    (DOCS / "images" / name).write_text(picture, encoding="utf-8")
             page.write_text(text, encoding="utf-8")
