@@ -90,7 +90,9 @@ class Chart:
         """Lines across with their numbers on the left."""
         for tick in ticks:
             yield self.level(tick, class_="grid")
-            yield Element("text", with_minus(spelled(tick)), x=self.margins[0] - 8, y=f"{self.at(0, tick)[1] + 4:.1f}", text_anchor="end")
+            yield Element(
+                "text", with_minus(spelled(tick)), x=self.margins[0] - 8, y=f"{self.at(0, tick)[1] + 4:.1f}", text_anchor="end"
+            )
 
     def level(self, y: float, **attributes: Any) -> Element:
         """A line across."""
