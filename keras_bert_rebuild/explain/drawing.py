@@ -28,8 +28,8 @@ BOXES = {
     "frame": ((PAPER[0], "#d6d1c5"), (PAPER[1], "#4a4a4e")),
     "plain": (("#ffffff", "#8a857a"), ("#1d1e22", "#8d887d")),
 }
-# Of diagrams: attributes have the colours of light mode, for programs without style sheets. A notebook has a picture in its own page,
-# whose other pictures must not change.
+# Of diagrams: attributes have the colours of light mode, for programs without style sheets. A notebook has the picture in its own
+# page, whose other pictures must not change.
 DARK = f"""
 @media (prefers-color-scheme: dark) {{
 .diagram .paper {{ fill: {PAPER[1]}; }} .diagram text {{ fill: {SOFT[1]}; }} .diagram text.title {{ fill: {INK[1]}; }}
@@ -62,7 +62,7 @@ WIDE = "@media (max-width: 560px) { svg { font-size: 15px; } .title { font-size:
 
 @dataclass(frozen=True)
 class Chart:
-    """The axes of a chart, from which the places of its lines and texts are computed."""
+    """The axes of a chart, from which the pixels of its lines and texts are computed."""
 
     width: float
     """Of the chart with its margins, in pixels; likewise the height."""
@@ -80,7 +80,7 @@ class Chart:
     """The numbers at the bottom and at the top."""
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """The place of a point, in pixels."""
+        """The pixels of a point, `(x, y)`."""
         left, right, top, bottom = self.margins
         right_of_left = (x - self.across[0]) * (self.width - left - right) / ((self.across[1] - self.across[0]) or 1)
         above_bottom = (y - self.up[0]) * (self.height - top - bottom) / (self.up[1] - self.up[0])
@@ -104,8 +104,8 @@ class Chart:
 
     def below(self, x: float, text: str, anchor: str = "middle", line: int = 1) -> Element:
         """A text in a line below the axis."""
-        place = {"x": f"{self.at(x, self.up[0])[0]:.1f}", "y": self.height - self.margins[3] + 18 * line}
-        return Element("text", text, **place, text_anchor=anchor)
+        position = {"x": f"{self.at(x, self.up[0])[0]:.1f}", "y": self.height - self.margins[3] + 18 * line}
+        return Element("text", text, **position, text_anchor=anchor)
 
     def curve(self, points: Sequence[tuple[float, float]], kind: str, marked: bool = True) -> Iterator[Element]:
         """A line through points, which are marked by circles.
@@ -115,10 +115,10 @@ class Chart:
             kind: a class of the style sheet, "a", "b" or "c".
             marked: whether there are circles.
         """
-        places = [self.at(*point) for point in points]
-        yield Element("path", class_=kind, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places))
+        pixels = [self.at(*point) for point in points]
+        yield Element("path", class_=kind, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in pixels))
         if marked:
-            yield from (Element("circle", class_=kind, cx=f"{x:.1f}", cy=f"{y:.1f}", r=2.5) for x, y in places)
+            yield from (Element("circle", class_=kind, cx=f"{x:.1f}", cy=f"{y:.1f}", r=2.5) for x, y in pixels)
 
 
 @dataclass(frozen=True)
@@ -260,6 +260,6 @@ def _figure(diagram):
             arrow = {"arrowstyle": "->", "color": SOFT[0], "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", part.points[-1], part.points[-2], arrowprops=arrow)
         for x, y, text, size, colour, anchor in _texts(part):
-            place = {"ha": sides[anchor], "va": "baseline", "parse_math": False}
-            axes.text(x, y, text, fontsize=0.68 * size, color=colour, **place)
+            alignment = {"ha": sides[anchor], "va": "baseline", "parse_math": False}
+            axes.text(x, y, text, fontsize=0.68 * size, color=colour, **alignment)
     return figure

@@ -15,7 +15,7 @@ MAX_LABELS = 200
 CELL, FONT, MAX_LETTERS = 34, 12, 24
 # The mean width of a letter in units of its size.
 LETTER = 0.62
-# A cell is blue as far as its fraction of the row; in light mode its number is white from the fraction at which black is as legible.
+# A cell is as blue as its fraction of the row; in light mode its number is white from the fraction at which black is as legible.
 DARK_FROM = 0.68
 IN_CELLS = """rect { stroke: #c9c4b8; } .cell { fill: #084081; } .on-light { fill: #000000; } .on-dark { fill: #ffffff; }
 @media (prefers-color-scheme: dark) { rect { stroke: #4a4a4e; } .cell { fill: #2f6fbe; } .on-light { fill: #ffffff; } }
