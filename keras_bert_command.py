@@ -26,28 +26,28 @@ def main():
     if backend and backend not in BACKENDS:
         return _refuse(f"KERAS_BACKEND must be {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}; got {backend!a}.")
     import_keras = await_package()
-    given = answered_early()
-    if isinstance(given, int):
-        return given
-    first = _first_line(given.verb)
-    if not given.verbose:
+    args = answered_early()
+    if isinstance(args, int):
+        return args
+    first = _first_line(args.verb)
+    if not args.verbose:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors of TensorFlow are exceptions too
     try:
-        with contextlib.nullcontext() if given.verbose else _without_notes(said=first):
+        with contextlib.nullcontext() if args.verbose else _without_notes(said=first):
             import_keras()
             from keras_bert_rebuild.cli.main import run
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
-        others = [other for other in BACKENDS if other != name]
-        way_out = f", or choose another with KERAS_BACKEND={others[0]} or {others[1]}" if name in BACKENDS else ""
+        remaining = [backend for backend in BACKENDS if backend != name]
+        way_out = f", or choose another with KERAS_BACKEND={remaining[0]} or {remaining[1]}" if name in BACKENDS else ""
         what = "the backend" if name in BACKENDS else "the package"
         return _refuse(f"{what} {name} is not installed: {shlex.quote(sys.executable)} -m pip install {name}{way_out}.")
     except (ImportError, ValueError, OSError) as error:  # a backend that is damaged or not known, also in ~/.keras/keras.json
         return _refuse(f"the backend cannot be imported: {' '.join(str(error).split())}")
     signal.signal(signal.SIGINT, before)
-    if not given.verbose:
+    if not args.verbose:
         quiet_libraries()
-    return run(given)
+    return run(args)
 
 
 def await_package():
@@ -79,12 +79,12 @@ def answered_early(arguments=None):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        given = parsed(arguments)
+        args = parsed(arguments)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python reports it again at its end
         return _refuse(f"standard output: {error.strerror}.")
-    sentence = None if isinstance(given, int) else missing(given)
-    return given if sentence is None else _refuse(sentence, given.verb)
+    sentence = None if isinstance(args, int) else missing(args)
+    return args if sentence is None else _refuse(sentence, args.verb)
 
 
 def _first_line(verb):

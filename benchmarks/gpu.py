@@ -42,7 +42,7 @@ def parts(args):
     beside = ("--ours", f"jax={args.jax}", "--peer", f"transformers={args.peer}", "--output", args.output / "pretrain_step.md")
     on_torch = ("--ours", f"torch={args.torch}", *beside[2:-1], args.output / "pretrain_step_torch.md")
     sizes = ("--workload", "128", "512", "--batch", 64) if gpu else ("--workload", "128", "--size", "tiny", "--rounds", 1)
-    found = {
+    runs = {
         "suite-jax": ("jax", args.jax, *suite),
         "suite-torch": ("torch", args.torch, *suite),
         "jax_flash": ("jax", args.jax, "benchmarks/jax_kernels.py", "attention", *(() if gpu else ("--interpret",))),
@@ -55,8 +55,8 @@ def parts(args):
         "pretrain_loop": ("jax", args.jax, "benchmarks/pretrain_loop.py"),
     }
     if args.train and args.dev:
-        found["compiled"] = ("jax", args.jax, "benchmarks/compiled.py", "--train", args.train, "--dev", args.dev)
-    return {name: (list(map(str, command)), backend) for name, (backend, *command) in found.items()}
+        runs["compiled"] = ("jax", args.jax, "benchmarks/compiled.py", "--train", args.train, "--dev", args.dev)
+    return {name: (list(map(str, command)), backend) for name, (backend, *command) in runs.items()}
 
 
 def main():
@@ -72,14 +72,14 @@ def main():
     parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the parts")
     parser.add_argument("--dry-run", action="store_true", help="print the commands and run none")
     args = parser.parse_args()
-    found = parts(args)
-    if unknown := set(args.only or ()) - set(found):
-        parser.error(f"--only must be some of {', '.join(found)}; got {', '.join(sorted(unknown))}")
+    runs = parts(args)
+    if unknown := set(args.only or ()) - set(runs):
+        parser.error(f"--only must be some of {', '.join(runs)}; got {', '.join(sorted(unknown))}")
     args.output.mkdir(parents=True, exist_ok=True)
     rows = ["| part | exit code | seconds | last line |", "|---|---:|---:|---|"]
     shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "WITHOUT_TENSORFLOW": "1", "HF_HUB_OFFLINE": "1"}
-    for name in args.only or found:
-        command, backend = found[name]
+    for name in args.only or runs:
+        command, backend = runs[name]
         print(f"{name}: KERAS_BACKEND={backend} {shlex.join(command)}", flush=True)
         if args.dry_run:
             continue

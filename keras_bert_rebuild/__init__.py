@@ -66,6 +66,7 @@ _LAZY = (
     ("keras_bert_rebuild.tasks.late_interaction", ("LateInteractionEmbedder",)),
     ("keras_bert_rebuild.tasks.multiple_choice", ("MultipleChoice",)),
     ("keras_bert_rebuild.tasks.pretraining_heads", ("NextSentence",)),
+    ("keras_bert_rebuild.tasks.push_to_hub", ("push_to_hub",)),
     ("keras_bert_rebuild.tasks.question_answerer", ("QuestionAnswerer",)),
     ("keras_bert_rebuild.tasks.reranker", ("Reranker",)),
     ("keras_bert_rebuild.tasks.saved_task", ("load_task",)),

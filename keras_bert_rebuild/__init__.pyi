@@ -54,6 +54,7 @@ from keras_bert_rebuild.tasks.late_interaction import LateInteractionEmbedder as
 from keras_bert_rebuild.tasks.multiple_choice import MultipleChoice as MultipleChoice
 from keras_bert_rebuild.tasks.pretraining_heads import NextSentence as NextSentence
 from keras_bert_rebuild.tasks.pretraining_heads import fill_mask as fill_mask
+from keras_bert_rebuild.tasks.push_to_hub import push_to_hub as push_to_hub
 from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer as QuestionAnswerer
 from keras_bert_rebuild.tasks.reranker import Reranker as Reranker
 from keras_bert_rebuild.tasks.saved_task import load_task as load_task

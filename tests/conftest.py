@@ -26,7 +26,6 @@ if os.environ.get("QUICK_COMPILER") == "1":
 import keras
 import numpy as np
 import pytest
-from helpers.runs import mark_runs
 from hypothesis import settings
 
 import keras_bert_rebuild  # noqa: F401  registers the layers
@@ -63,13 +62,28 @@ def pytest_collection_finish():
     freeze()
 
 
+def pytest_addoption(parser):
+    parser.addoption("--first-cases", action="store_true", help="the first case of every parametrized test")
+
+
+def first_cases(items):
+    """The first case of every test, and all of those that ask for it."""
+    cases = {}
+    for item in items:
+        every = any(mark.kwargs.get("all_cases") for mark in item.iter_markers("backend"))
+        cases.setdefault((item.path, item.cls, item.name if every else item.originalname), item)
+    return cases.values()
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Skip the TensorFlow tests on other backends; run slow ones first, so that no process waits for another's last test."""
-    if keras.backend.backend() != "tensorflow":
-        items[:] = [item for item in items if "tensorflow" not in item.keywords]
-    mark_runs(items, keras.backend.backend())
-    items.sort(key=lambda item: "slow" not in item.keywords)
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of other backends; run slow ones first, so that no process waits for another's last test."""
+    backend = keras.backend.backend()
+    selected = [item for item in items if all(backend in (mark.args or [backend]) for mark in item.iter_markers("backend"))]
+    if config.getoption("--first-cases"):
+        selected = first_cases(selected)
+    config.hook.pytest_deselected(items=[*{*items}.difference(selected)])
+    items[:] = sorted(selected, key=lambda item: "slow" not in item.keywords)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,6 +11,8 @@ from keras_bert_rebuild.activations.gelu_tensorflow import gelu as gelu_tensorfl
 from keras_bert_rebuild.backend import GONE, OTHER, SAME
 from keras_bert_rebuild.backend import backend as K  # noqa: N812
 
+pytestmark = pytest.mark.backend
+
 X = np.array([[0.25, 0.5, 0.75], [0.125, 1.0, 2.0]], "float32")
 Y = np.array([[1.0, 0.5, 0.25], [2.0, 1.0, 0.5]], "float32")
 

@@ -10,7 +10,7 @@ import keras
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(torch=True)
 
 
 def on(backend):

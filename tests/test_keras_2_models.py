@@ -12,6 +12,8 @@ from helpers.mutations import fault_of, mutations
 from keras_bert_rebuild import from_pretrained, get_custom_objects
 from keras_bert_rebuild.keras_2_models import load_keras_2_model
 
+pytestmark = pytest.mark.backend
+
 IDS = np.random.default_rng(0).integers(1, 30, (4, 10))
 ASKED = [IDS, np.zeros_like(IDS)]
 
@@ -34,7 +36,7 @@ def test_from_pretrained_names_the_head_that_it_leaves_out(tmp_path, nested, mod
     assert model.output_names[-1] == "NSP-Dense"
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @every_kind
 def test_the_whole_classifier_has_the_weights_of_the_file(tmp_path, nested, model_class):
     kernel, bias = write_classifier(tmp_path / "classifier.h5", nested=nested, model_class=model_class)
@@ -55,7 +57,7 @@ def test_the_error_names_layers_of_the_user_inside_a_nested_model(tmp_path):
     assert model.load_report.unused == ["model_1/my_norm/gamma", f"{HEAD}/bias", f"{HEAD}/kernel"]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Do not pass an `input_shape`:UserWarning")
 def test_the_state_of_adam_warmup_continues_where_keras_bert_stopped(tmp_path):
     write_classifier(tmp_path / "classifier.h5", optimizer="AdamWarmup")
@@ -71,7 +73,7 @@ def test_the_state_of_adam_warmup_continues_where_keras_bert_stopped(tmp_path):
     assert int(model.optimizer.iterations) == 58
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Do not pass an `input_shape`:UserWarning")
 def test_the_state_of_another_model_is_dropped_with_a_warning_and_fit_works(tmp_path):
     write_classifier(tmp_path / "classifier.h5", optimizer="AdamWarmup")
@@ -104,7 +106,7 @@ def test_a_layer_wider_than_any_array_is_refused_before_its_weights_are_created(
         load_keras_2_model(path)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_value_of_a_wrong_type_in_the_architecture_is_a_sentence_that_names_the_file(tmp_path):
     path, faults = tmp_path / "classifier.h5", []
     write_classifier(path)

@@ -10,6 +10,8 @@ import pytest
 
 import keras_bert_rebuild
 
+pytestmark = pytest.mark.backend
+
 # keras_bert 0.89: module, the names that user code imports from it.
 NAMES_OF_KERAS_BERT = {
     "": "TOKEN_PAD TOKEN_UNK TOKEN_CLS TOKEN_SEP TOKEN_MASK gelu get_model compile_model get_base_dict gen_batch_inputs "
@@ -87,7 +89,7 @@ def test_custom_objects_are_a_new_dictionary_with_the_names_of_keras_bert():
     assert objects is not keras_bert_rebuild.get_custom_objects()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_importing_the_package_imports_only_the_chosen_backend():
     code = (
         "import sys, keras_bert_rebuild, keras_bert_rebuild.backend, keras_bert_rebuild.activations, keras_bert_rebuild.bert; "
@@ -97,7 +99,7 @@ def test_importing_the_package_imports_only_the_chosen_backend():
     assert done.stdout.split() == [keras.backend.backend()]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_importing_the_package_loads_little_besides_registered_modules():
     code = (
         "import sys, keras_bert_rebuild\n"

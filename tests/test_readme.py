@@ -16,7 +16,7 @@ README = Path(__file__).parents[1] / "README.md"
 # The accuracy of a logistic regression on the words of the sentences, with the same training and dev sentences.
 BAG_OF_WORDS = 0.85
 
-pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
+pytestmark = [pytest.mark.slow(torch=True), pytest.mark.backend("tensorflow")]
 
 
 def test_the_first_block_is_the_two_commands():

@@ -14,6 +14,8 @@ import keras_bert_rebuild
 from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 
+pytestmark = pytest.mark.backend
+
 PACKAGE = Path(keras_bert_rebuild.__file__).parent
 
 
@@ -65,7 +67,7 @@ class Four: ...
     assert list(registrations(ast.parse(source))) == ["a>One", "b>Other", "Custom>three"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_new_process_that_imports_the_package_finds_every_registration():
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")]
     names = {name for tree in trees for name in registrations(tree)}
@@ -82,7 +84,7 @@ def test_a_new_process_that_imports_the_package_finds_every_registration():
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 @pytest.mark.parametrize("ending", ["keras", "h5"])
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_new_process_loads_a_model_compiled_with_perplexity(tmp_path, ending):
     config = BertConfig(
         vocab_size=11, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, max_position_embeddings=6

@@ -43,6 +43,9 @@ class LoadReport:
     tokenizer_files: dict = field(default_factory=dict, repr=False)
     """The tokenizer files next to the weights, name to bytes; not printed."""
 
+    base: dict = field(default_factory=dict, repr=False)
+    """What the card of a model made from this one says of it: see `card_files.base_of`; not printed."""
+
     head: str = ""
     """What became of the trained head of a model that another model was made from."""
 

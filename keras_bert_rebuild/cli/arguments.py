@@ -17,15 +17,15 @@ def given_settings(args, settings):
     Raises:
         ValueError: the file cannot be read.
     """
-    from keras_bert_rebuild.recipes.run_folder import read_yaml
+    from keras_bert_rebuild.files.yaml_files import read_yaml
 
     fields = {field.name for field in dataclasses.fields(settings)}
     by_option = {option_of(name).removeprefix("--"): name for name in fields}
-    given = {}
+    values = {}
     for name, value in (read_yaml(args.settings) if getattr(args, "settings", None) else {}).items():
-        known = name in fields or not isinstance(name, str)
-        given[name if known else by_option.get(name.replace("_", "-"), name)] = value
-    return given | {name: value for name in fields if (value := getattr(args, name, None)) is not None}
+        is_field = name in fields or not isinstance(name, str)
+        values[name if is_field else by_option.get(name.replace("_", "-"), name)] = value
+    return values | {name: value for name in fields if (value := getattr(args, name, None)) is not None}
 
 
 def refuse_together(args, *pairs):
@@ -77,12 +77,28 @@ def vocabulary_file(path):
 
 
 def model_folder(path):
-    """The folder of a fine-tuned model: that of a run, or the path itself."""
+    """The folder of a model: that in a run or in the folder of a recipe, or else the path itself.
+
+    Raises:
+        ValueError: the run has no model yet.
+    """
     path = Path(path)
-    return path / "model" if (path / "settings.yaml").is_file() else path
+    if (path / "run" / "settings.yaml").is_file():
+        path = path / "run"
+    if not (path / "settings.yaml").is_file():
+        return path
+    if not (path / "model").is_dir():
+        raise ValueError(f"{path} must be a finished run, with a model; the command that began it resumes it.")
+    return path / "model"
+
+
+def run_folder(path):
+    """The run of a model that `model_folder` found, or else the path itself."""
+    path = Path(path)
+    return path.parent if path.name == "model" and (path.parent / "settings.yaml").is_file() else path
 
 
 def named(path):
-    """What a model is called: its name on the hub, or that of its folder."""
+    """What a model is called: its name on the hub, or that of its folder or run."""
     origin = origin_of(Path(path).absolute())
-    return Path(path).resolve().name if origin is None else origin.repository
+    return run_folder(Path(path).resolve()).name if origin is None else origin.repository

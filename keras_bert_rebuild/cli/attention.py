@@ -1,8 +1,6 @@
 """`keras-bert attention`: which tokens of a text attend to which, as one HTML file."""
 
-from pathlib import Path
-
-from keras_bert_rebuild.cli.arguments import named
+from keras_bert_rebuild.cli.arguments import named, run_folder
 from keras_bert_rebuild.cli.options import option_of
 from keras_bert_rebuild.cli.progress import begin
 from keras_bert_rebuild.files.kinds import PAGE
@@ -12,12 +10,12 @@ from keras_bert_rebuild.files.reading import parse_json, read_text
 
 def run(args):
     """Write the page and return the exit code."""
-    chosen = {name: _numbers(name, getattr(args, name)) for name in ("layers", "heads")}
+    selection = {name: _numbers(name, getattr(args, name)) for name in ("layers", "heads")}
     _check_together(args)
     inputs = [args.model, args.tokenizer, args.other, args.other_tokenizer]
     with claimed_file(args.output, PAGE, inputs, args.overwrite):
         begin("loading", args.model)
-        page = _training(args, chosen) if args.checkpoints else _page(args, chosen)
+        page = _training(args, selection) if args.checkpoints else _page(args, selection)
         page.save(args.output)
     print(f"Wrote {args.output}, {len(page.html) / 1e6:.1f} MB: open it in a browser.")
     return 0
@@ -35,7 +33,7 @@ def _check_together(args):
             raise ValueError(f"{option_of(name)} is for a second model: add --other, or leave it out.")
 
 
-def _page(args, chosen):
+def _page(args, selection):
     from keras_bert_rebuild.explain.show_attention import show_attention
     from keras_bert_rebuild.pretrained import from_pretrained
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
@@ -44,7 +42,7 @@ def _page(args, chosen):
     panels = _panels(args, args.model, model, tokenizer, args.importance)
     if args.other:
         other, other_tokenizer = from_pretrained(args.other), load_tokenizer(args.other_tokenizer or args.other)
-        chosen |= {
+        selection |= {
             "other": other,
             "other_tokenizer": other_tokenizer,
             "other_name": named(args.other),
@@ -56,7 +54,7 @@ def _page(args, chosen):
         "importance": panels.importance,
         "max_len": args.max_seq_length,
     }
-    return show_attention(model, tokenizer, args.text, args.pair, name=named(args.model), **own, **chosen)
+    return show_attention(model, tokenizer, args.text, args.pair, name=named(args.model), **own, **selection)
 
 
 def _panels(args, path, model, tokenizer, importance):
@@ -77,11 +75,11 @@ def _token_scores(args, path):
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     pairs = None if args.pair is None else [args.pair]
-    (found,) = attribute(load_task(path), [args.text], pairs, method=args.why)
-    if any(token.row for token in found.tokens):
+    (attribution,) = attribute(load_task(path), [args.text], pairs, method=args.why)
+    if any(token.row for token in attribution.tokens):
         raise ValueError("--why is for a text that the task reads at once; this one takes several windows: shorten it.")
-    tokens, scores = zip(*((token.token, token.score) for token in found.tokens), strict=True)
-    return TokenScores(tokens, scores, found.method, found.target, found.value, found.value_at_baseline)
+    tokens, scores = zip(*((token.token, token.score) for token in attribution.tokens), strict=True)
+    return TokenScores(tokens, scores, attribution.method, attribution.target, attribution.value, attribution.value_at_baseline)
 
 
 def _lens_rows(args, path, model, tokenizer):
@@ -98,23 +96,24 @@ def _importance(path):
     """The numbers of a JSON file: lists of lists, alone or as `values`."""
     import numpy as np
 
-    found = parse_json(read_text(path, "json_bytes", "JSON"), path)
-    values = found.get("values") if isinstance(found, dict) else found
+    content = parse_json(read_text(path, "json_bytes", "JSON"), path)
+    values = content.get("values") if isinstance(content, dict) else content
     try:
         return np.array(values, "float64")
     except (TypeError, ValueError):
         raise ValueError(f"{path} must hold a list for every layer, each with a number for every head.") from None
 
 
-def _training(args, chosen):
+def _training(args, selection):
     from keras_bert_rebuild.explain.show_attention import show_training
     from keras_bert_rebuild.recipes.pretraining.models_of_run import models_of_run, steps_of_run
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
-    steps = steps_of_run(args.model, args.checkpoints)
-    models = models_of_run(args.model, steps)
-    tokenizer = load_tokenizer(args.tokenizer or Path(args.model) / "model")
-    return show_training(models, tokenizer, args.text, args.pair, max_len=args.max_seq_length, name=named(args.model), **chosen)
+    run = run_folder(args.model)
+    steps = steps_of_run(run, args.checkpoints)
+    models = models_of_run(run, steps)
+    tokenizer = load_tokenizer(args.tokenizer or args.model)
+    return show_training(models, tokenizer, args.text, args.pair, max_len=args.max_seq_length, name=named(args.model), **selection)
 
 
 def _numbers(name, text):

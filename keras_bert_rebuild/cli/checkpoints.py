@@ -24,9 +24,9 @@ def models(args):
         sizes = f"{model['parameters']:,} M", f"{model['megabytes']:,} MB"
         rows.append((repository, model["family"], *sizes, model["languages"], model["licence"], model["use"]))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for name, family, parameters, size, *others in rows:
+    for name, family, parameters, size, *texts in rows:
         numbers = f"{parameters:>{widths[2]}}  {size:>{widths[3]}}"
-        words = "  ".join(f"{word:<{width}}" for word, width in zip(others, widths[4:], strict=True))
+        words = "  ".join(f"{word:<{width}}" for word, width in zip(texts, widths[4:], strict=True))
         print(f"{name:<{widths[0]}}  {family:<{widths[1]}}  {numbers}  {words}".rstrip())
     print("\nThe part behind the slash is enough. Other names of the hub are taken, too: user/name, or user/name@revision.")
     return 0
@@ -36,23 +36,23 @@ def inspect(args):
     """Print the format, the config and every name, and return the exit code."""
     from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
-    found = inspect_checkpoint(args.model, args.config)
+    checkpoint = inspect_checkpoint(args.model, args.config)
     if args.format == "json":
-        print(json.dumps({**found, "names": [row._asdict() for row in found["names"]]}, indent=2, default=str))
+        print(json.dumps({**checkpoint, "names": [row._asdict() for row in checkpoint["names"]]}, indent=2, default=str))
         return 0
-    _print(found)
+    _print(checkpoint)
     return 0
 
 
-def _print(found):
-    names = found["names"]
+def _print(checkpoint):
+    names = checkpoint["names"]
     total = sum(row.parameters for row in names if row.path != "-")
-    print(f"file        {printable(found['file'])}")
-    print(f"format      {printable(found['format'])}")
-    print(f"family      {printable(found['family'])}")
-    print(f"heads       {', '.join(found['heads']) or 'none'}")
+    print(f"file        {printable(checkpoint['file'])}")
+    print(f"format      {printable(checkpoint['format'])}")
+    print(f"family      {printable(checkpoint['family'])}")
+    print(f"heads       {', '.join(checkpoint['heads']) or 'none'}")
     print(f"parameters  {total:,} under {sum(row.path != '-' for row in names):,} names")
-    print("config      " + "\n            ".join(f"{field} = {_shown(value)}" for field, value in found["config"].items()))
+    print("config      " + "\n            ".join(f"{field} = {_shown(value)}" for field, value in checkpoint["config"].items()))
     print()
     rows = [("name", "shape", "type", "parameters", "our path")]
     rows += [(printable(row.name), str(row.shape), printable(row.dtype), f"{row.parameters:,}", row.path) for row in names]
@@ -114,13 +114,15 @@ def export(args):
     if args.heads is not None and args.pooling:
         raise ValueError(f"--heads and --pooling exclude each other; got --heads {args.heads} and --pooling {args.pooling}.")
     if args.format == "huggingface" and (args.pooling or args.normalize):
-        given = "--pooling" if args.pooling else "--normalize"
-        raise ValueError(f"{given} belongs to formats that give vectors; a Hugging Face folder holds none.")
+        option = "--pooling" if args.pooling else "--normalize"
+        raise ValueError(f"{option} belongs to formats that give vectors; a Hugging Face folder holds none.")
     if args.normalize and args.heads is not None:
         raise ValueError(f"--normalize is for vectors, and --heads {args.heads} for heads: leave one of them out.")
-    given = [name for name in EVALUATION if getattr(args, name) is not None]
-    if given and (args.format != "openvino_int8" or len(given) < len(EVALUATION)):
-        raise ValueError(f"--{', --'.join(EVALUATION)} belong together, and to --format openvino_int8; got --{', --'.join(given)}.")
+    options = [name for name in EVALUATION if getattr(args, name) is not None]
+    if options and (args.format != "openvino_int8" or len(options) < len(EVALUATION)):
+        raise ValueError(
+            f"--{', --'.join(EVALUATION)} belong together, and to --format openvino_int8; got --{', --'.join(options)}."
+        )
     kind = MODEL if args.format == "huggingface" else EXPORT
     inputs = [args.model, args.tokenizer, args.calibrate, *(getattr(args, name) for name in EVALUATION)]
     with claimed_folder(args.output, kind, inputs, args.overwrite):

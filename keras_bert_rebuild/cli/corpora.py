@@ -85,13 +85,13 @@ def prepare(args):
     print(f"tokens   {counts['tokens']:,}, {'cased' if done.cased else 'uncased'}; {unknown:.2%} of them [UNK]")
     print(f"of       {counted(counts['documents'], 'document')}, {counted(counts['passages'], 'passage')}")
     for unit, kinds in (done.removed or {}).items():
-        for kind, found in kinds.items():
-            texts, tokens = counted(found["texts"], unit.removesuffix("s")), counted(found["tokens"], "token")
+        for kind, removed in kinds.items():
+            texts, tokens = counted(removed["texts"], unit.removesuffix("s")), counted(removed["tokens"], "token")
             print(f"removed  {texts} of {tokens}, {_LIKE[kind]} an earlier one")
-            if "example" in found:
-                print(f"         such as    {printable(found['example']['removed'])}")
+            if "example" in removed:
+                print(f"         such as    {printable(removed['example']['removed'])}")
                 if kind == "near":
-                    print(f"         keeping    {printable(found['example']['stays'])}")
+                    print(f"         keeping    {printable(removed['example']['stays'])}")
     existing = "" if done.made == done.shards else "; the rest existed already"
     print(f"wrote    {args.output}  {done.made:,} of {counted(done.shards, 'shard')}{existing}")
     return 0

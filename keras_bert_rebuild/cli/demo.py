@@ -202,14 +202,14 @@ def folded(rows, view):
     for row in rows:
         if row.name in numbers:
             later.setdefault(numbers[row.name], []).append(row.params)
-            place = len(lines)
+            first = len(lines)
         else:
             lines.append((f"{row.name} ({row.type})", _shape(row.output_shape), f"{row.params:,}"))
     if later:
         numbers = sorted(later)
         which = f"Encoder-{numbers[0]}" + (f" to Encoder-{numbers[-1]}" if len(numbers) > 1 else "")
         parameters = f"{sum(map(sum, later.values())):,}"
-        lines.insert(place, (f"{which}: the same {len(later[numbers[0]])} layers again", "", parameters))
+        lines.insert(first, (f"{which}: the same {len(later[numbers[0]])} layers again", "", parameters))
     return lines
 
 

@@ -95,7 +95,7 @@ def documented(source):
     """
     from keras_bert_rebuild.data.corpora.documents import prose
 
-    texts = (found[3] for found in _STRING.finditer(source) if found[1] is not None)
+    texts = (match[3] for match in _STRING.finditer(source) if match[1] is not None)
     passages = chain.from_iterable(map(prose, texts))
     return list(dict.fromkeys(passage for passage in passages if "--" not in passage))  # no titles of sections
 
@@ -164,18 +164,18 @@ def unchosen(documents, count):
     Returns:
         A list of `(text, word)`.
     """
-    found = []
+    masked = []
     for document in documents:
         for passage in document:
             words = passage.split()
-            places = [i for i, word in enumerate(words) if word.isascii() and word.isalpha() and len(word) >= LETTERS]
-            if WORDS[0] <= len(words) <= WORDS[1] and places:
+            positions = [i for i, word in enumerate(words) if word.isascii() and word.isalpha() and len(word) >= LETTERS]
+            if WORDS[0] <= len(words) <= WORDS[1] and positions:
                 number = int.from_bytes(hashlib.sha256(passage.encode()).digest()[:8], "big")
-                place = places[number % len(places)]
-                asked = " ".join([*words[:place], "[MASK]", *words[place + 1 :]])
-                found.append((number, asked, words[place].lower()))
+                position = positions[number % len(positions)]
+                asked = " ".join([*words[:position], "[MASK]", *words[position + 1 :]])
+                masked.append((number, asked, words[position].lower()))
                 break
-    return [(text, word) for _, text, word in sorted(found)[:count]]
+    return [(text, word) for _, text, word in sorted(masked)[:count]]
 
 
 def show_masks(console, training, masks, title):

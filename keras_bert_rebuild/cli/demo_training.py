@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from keras_bert_rebuild.cli.progress import FitBar, track
+from keras_bert_rebuild.cli.progress import FitBar, rate, track
 
 # What is learnt here is seen a few times: nothing is to be forgotten.
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -156,11 +156,10 @@ def train(console, training):
     recipe, steps = training.recipe, len(training.batches)
     bar = FitBar(console, "training", steps)
     training.model.fit(training.batches, epochs=1, shuffle=False, verbose=0, callbacks=[bar])
-    tokens = (steps - 1) * recipe.batch_size * recipe.seq_len / max(bar.seconds, 1e-9)
+    after = steps - 1  # the first compiles
+    rates = rate(after, bar.seconds, "steps"), rate(after * recipe.batch_size * recipe.seq_len, bar.seconds, "tokens")
     first = f", after {bar.first:.0f} s for the first" if bar.first > 2 else ""
-    console.print(
-        f"{steps:,} steps in {bar.seconds:.0f} s{first}: {steps / max(bar.seconds, 1e-9):.1f} steps/s, {tokens:,.0f} tokens/s."
-    )
+    console.print(f"{steps:,} steps in {bar.seconds:.0f} s{first}{': ' if all(rates) else ''}{', '.join(filter(None, rates))}.")
 
 
 def evaluate(console, training):
@@ -202,9 +201,9 @@ def masked_words(batches):
 
     words, before = [], []
     for index in range(len(batches)):
-        (*_, chosen), labels = batches[index]
+        (*_, masked), labels = batches[index]
         ids = (labels[0] if isinstance(labels, (list, tuple)) else labels)[..., 0]  # before masking
-        rows, columns = np.nonzero(chosen)
+        rows, columns = np.nonzero(masked)
         words.append(ids[rows, columns])
         before.append(ids[rows, columns - 1])
     return np.concatenate(words), np.concatenate(before)

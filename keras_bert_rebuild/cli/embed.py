@@ -48,9 +48,9 @@ def _stream(args):
     if (args.model / SETTINGS).is_file():
         from keras_bert_rebuild.export.openvino import OpenVINORunner
 
-        given = [name for name in ("pooling", "normalize", "tokenizer", "dtype") if getattr(args, name) is not None]
-        if given:
-            raise ValueError(f"{args.model} was exported with its settings: --{', --'.join(given)} cannot be chosen.")
+        options = [name for name in ("pooling", "normalize", "tokenizer", "dtype") if getattr(args, name) is not None]
+        if options:
+            raise ValueError(f"{args.model} was exported with its settings: --{', --'.join(options)} cannot be chosen.")
         runner = OpenVINORunner(args.model)
         if not runner.gives_vectors:
             raise ValueError(f"{args.model} must give one vector per text: export it with --pooling mean.")

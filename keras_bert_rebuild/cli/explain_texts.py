@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from keras_bert_rebuild.cli.arguments import check_format, model_folder, named
+from keras_bert_rebuild.cli.arguments import check_format, named
 from keras_bert_rebuild.cli.progress import begin, counted
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import ATTRIBUTIONS, PAGE
@@ -23,8 +23,8 @@ def why(args):
     if args.format is not None and args.format != written and suffix in ATTRIBUTIONS.suffixes:
         raise ValueError(f"--format must be {written} for an output {args.output}; got {args.format}.")
     with claimed_file(args.output, ATTRIBUTIONS, [args.model], args.overwrite):
-        found = _attributions(args)
-        write_text(args.output, _as_text(found, written))
+        attributions = _attributions(args)
+        write_text(args.output, _as_text(attributions, written))
     print(f"Wrote {args.output}.")
     return 0
 
@@ -39,7 +39,7 @@ def _attributions(args):
         pairs, target = [pairs], int(target) if target is not None and target.isdecimal() else target
     elif len(pairs) > 1:
         raise ValueError(f"--pair may be given several times for multiple choice; got {len(pairs)} for another task.")
-    found = []
+    attributions = []
     for method in args.method:
         (one,) = attribute(
             task,
@@ -53,46 +53,46 @@ def _attributions(args):
             batch_size=args.batch_size,
             **_options(args, method),
         )
-        found.append(replace(one, name=named(args.model)))
-    return found
+        attributions.append(replace(one, name=named(args.model)))
+    return attributions
 
 
 def _options(args, method):
-    """The settings of a method that were given; those of other methods are theirs."""
-    known = {"integrated-gradients": ("steps",), "shapley": ("samples", "seed")}
-    given = {name: getattr(args, name) for name in ("steps", "samples", "seed") if getattr(args, name) is not None}
-    of_none = [name for name in given if not any(name in known.get(chosen, ()) for chosen in args.method)]
-    if of_none:
-        option = "integration-steps" if of_none[0] == "steps" else of_none[0]
+    """The settings of a method on the command line; those of other methods are theirs."""
+    settings = {"integrated-gradients": ("steps",), "shapley": ("samples", "seed")}
+    values = {name: getattr(args, name) for name in ("steps", "samples", "seed") if getattr(args, name) is not None}
+    unused = [name for name in values if not any(name in settings.get(one, ()) for one in args.method)]
+    if unused:
+        option = "integration-steps" if unused[0] == "steps" else unused[0]
         raise ValueError(f"--{option} must be left out for {', '.join(args.method)}, which has no such setting.")
-    return {name: value for name, value in given.items() if name in known.get(method, ())}
+    return {name: value for name, value in values.items() if name in settings.get(method, ())}
 
 
 def _task(args):
     from keras_bert_rebuild.interpret.attribute_texts import load_attributed
 
-    return load_attributed(model_folder(args.model), args.task, args.text)
+    return load_attributed(args.model, args.task, args.text)
 
 
-def _as_text(found, form):
+def _as_text(attributions, form):
     if form == "html":
         from keras_bert_rebuild.interpret.attribution_shown import attribution_page
 
-        return attribution_page(found)
-    values = json.dumps([one.to_json() for one in found], ensure_ascii=True, separators=(",", ":"))
+        return attribution_page(attributions)
+    values = json.dumps([one.to_json() for one in attributions], ensure_ascii=True, separators=(",", ":"))
     return f"{values}\n"
 
 
-def _show(found, form, top):
+def _show(attributions, form, top):
     if form != "text":
-        print(_as_text(found, form), end="")
+        print(_as_text(attributions, form), end="")
         return
     from rich.console import Console
 
     from keras_bert_rebuild.interpret.attribution_shown import print_attribution
 
     console = Console()
-    for number, attribution in enumerate(found):
+    for number, attribution in enumerate(attributions):
         if number:
             console.print()
         print_attribution(console, attribution, top, BAR_OF_WORDS)
@@ -128,7 +128,7 @@ def explain_text(args):
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     begin("loading", args.model)
-    task = load_task(model_folder(args.model), "sparse_embedding")
+    task = load_task(args.model, "sparse_embedding")
     (vector,) = task([args.text], args.prompt)
     own = set(task.tokenizer.tokenize(args.text))
     words = [

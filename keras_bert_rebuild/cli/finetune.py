@@ -2,10 +2,11 @@
 
 import time
 
-from keras_bert_rebuild.cli.arguments import given_settings, model_folder, refuse_together
+from keras_bert_rebuild.cli.arguments import given_settings, refuse_together
 from keras_bert_rebuild.cli.progress import Bar, TrainingBar, begin
 from keras_bert_rebuild.files.kinds import ANSWERS, MODEL, RUN
 from keras_bert_rebuild.files.output import claimed_file, claimed_folder, claimed_run
+from keras_bert_rebuild.files.printable import decimals
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
@@ -31,10 +32,14 @@ def run(args):
         return 128 + stopped.signal
     for name in ("dev", "test"):
         if name in done.report:
-            print(f"{name:<8} {'  '.join(f'{score} {value:.4f}' for score, value in done.report[name].items())}")
+            print(f"{name:<8} {_scores(done.report[name])}")
     print(f"wrote    {args.output / 'model'}")
     print(f"report   {args.output / 'report.md'}")
     return 0
+
+
+def _scores(scores):
+    return "  ".join(f"{name} {decimals(value)}" for name, value in scores.items())
 
 
 def _check_options_of_task(args):
@@ -49,17 +54,16 @@ def _check_options_of_task(args):
 
 def predict(args):
     """Answer, show the progress, and return the exit code."""
-    folder = model_folder(args.model)
     # Claimed before a bar is shown; `predict` takes the same lock.
-    with claimed_file(args.output, ANSWERS, [args.input, folder], args.overwrite):
-        scores = _predict(args, folder)
+    with claimed_file(args.output, ANSWERS, [args.input, args.model], args.overwrite):
+        scores = _predict(args)
     if scores is not None:
-        print(f"scores   {'  '.join(f'{name} {value:.4f}' for name, value in scores.items())}")
+        print(f"scores   {_scores(scores)}")
     print(f"wrote    {args.output}")
     return 0
 
 
-def _predict(args, folder):
+def _predict(args):
     """Write the file; return the scores, or None if the examples have no labels."""
     from rich.console import Console
 
@@ -68,7 +72,7 @@ def _predict(args, folder):
     begin("loading", args.model)
     with Bar(Console(stderr=True), "rows") as bar:
         return predict(
-            folder,
+            args.model,
             args.input,
             args.output,
             args.task,
@@ -83,14 +87,13 @@ def _predict(args, folder):
 
 def prune(args):
     """Prune, print what it costs and return the exit code."""
-    folder = model_folder(args.model)
     if not 0 < args.amount <= 1:
         raise ValueError(f"--amount must be above 0 and at most 1; got {args.amount}.")
-    with claimed_folder(args.output, MODEL, [folder, args.dev, args.test], args.overwrite):
-        return _prune(args, folder)
+    with claimed_folder(args.output, MODEL, [args.model, args.dev, args.test], args.overwrite):
+        return _prune(args)
 
 
-def _prune(args, folder):
+def _prune(args):
     from rich.console import Console
 
     from keras_bert_rebuild.data.labelled.read_labelled import read_examples
@@ -98,7 +101,7 @@ def _prune(args, folder):
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     begin("loading", args.model)
-    task = load_task(folder)
+    task = load_task(args.model)
     reading = {"columns": args.columns, "header": args.header, "format": args.input_format}
     examples, measured_on = (
         None if file is None else read_examples(file, task.word.examples, **reading) for file in (args.dev, args.test)
@@ -129,5 +132,5 @@ def _lines(args, task, done, seconds):
         yield f"         block {block}: {', '.join(map(str, heads))}"
     yield f"weights  {before:,} → {after:,} parameters, {1 - after / before:.1%} less"
     for name, score in done.before.items():
-        yield f"{name:<8} {score:.4f} → {done.after[name]:.4f}"
+        yield f"{name:<8} {decimals(score)} → {decimals(done.after[name])}"
     yield f"wrote    {args.output}"

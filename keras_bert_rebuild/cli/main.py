@@ -8,7 +8,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_values import model, tokenizer
+from keras_bert_rebuild.cli.arguments import model_folder
+from keras_bert_rebuild.cli.option_values import described, model, size_or_path, tokenizer
 from keras_bert_rebuild.cli.options import NAMES, VERBS
 from keras_bert_rebuild.cli.parsers import parsed, parser_of
 from keras_bert_rebuild.files.hub import located
@@ -84,23 +85,27 @@ def apply_device_options(args):
     set_matmul_precision(args.matmul_precision)
     if args.verb in SHORT:
         compile_quickly()
-    given = args.compilation_cache
-    if given == NONE:
+    folder = args.compilation_cache
+    if folder == NONE:
         keep_no_programs()
-    elif reason := keep_compiled_programs(None if given is None else Path(given).expanduser().absolute()):
+    elif reason := keep_compiled_programs(None if folder is None else Path(folder).expanduser().absolute()):
         print(f"keras-bert {args.verb}: compiled programs are not kept: {reason}", file=sys.stderr)
 
 
 def locate_models(args):
-    """Put the folders of models in place of their names on the hub, whose files are downloaded if they are not there yet."""
+    """Put the folders of models in place of runs and of names on the hub, whose files are downloaded if they are not there yet."""
     for action in parser_of(args.verb)._actions:
         value = getattr(args, action.dest, None)
-        if action.type is model and value is not None:
+        if value is None or action.type not in (model, tokenizer, described, size_or_path):
+            continue
+        if action.type is model:
             from keras_bert_rebuild.pretrained.find_checkpoint import located_model
 
-            setattr(args, action.dest, str(located_model(value)))
-        elif action.type is tokenizer and value is not None:
-            setattr(args, action.dest, located(value, weights=False))
+            value = located_model(value)
+        elif action.type is tokenizer:
+            value = located(value, weights=False)
+        folder = model_folder(value)
+        setattr(args, action.dest, folder if action.type is tokenizer else str(folder))
 
 
 def _escape_unprintable_names():
@@ -162,14 +167,14 @@ _ANYWHERE = ("a smaller model", "fewer other programs", "a machine with more mem
 
 def memory_errors():
     """The classes of errors that may be about memory, of the backends that are imported."""
-    found = [MemoryError, RuntimeError]
+    classes = [MemoryError, RuntimeError]
     for module, names in _CLASSES:
         thing = sys.modules.get(module)
         for name in names:
             thing = getattr(thing, name, None)
         if isinstance(thing, type):
-            found.append(thing)
-    return tuple(found)
+            classes.append(thing)
+    return tuple(classes)
 
 
 def is_of_memory(error):

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from keras_bert_rebuild.files.hub import named_repository
+from keras_bert_rebuild.files.hub import MEANT_NAMES, named_repository
 
 # The word for weights of labels from their frequencies.
 BALANCED = "balanced"
@@ -26,61 +26,49 @@ def yes_no_or_auto(text):
     return text if text == "auto" else yes_or_no(text)
 
 
-def whole(text):
-    """A whole number from a word."""
-    try:
+def _numbers(what, convert, is_allowed=lambda value: True):
+    """The type of an option for numbers.
+
+    Args:
+        what: what is expected, such as "a number above 0".
+        convert: makes a number of a word, or raises a ValueError.
+        is_allowed: whether the option takes that number.
+    """
+
+    def parse(text):
+        try:
+            value = convert(text)
+        except (ValueError, OverflowError):
+            value = None
+        if value is None or not is_allowed(value):
+            raise argparse.ArgumentTypeError(f"expected {what}; got {text!r}")
+        return value
+
+    return parse
+
+
+def _whole(text):
+    """A whole number from a word such as 1000 or 137e9."""
+    if "e" not in text.lower():
         return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number; got {text!r}") from None
-
-
-def large(text):
-    """A whole number from a word, such as 137e9."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = float(text)
     if not value.is_integer():
-        raise argparse.ArgumentTypeError(f"expected a whole number; got {text!r}")
+        raise ValueError
     return int(value)
 
 
-def positive(text):
-    """A whole number of at least 1 from a word."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1; got {text!r}")
-    return value
-
-
-def number(text):
-    """A number from a word."""
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number; got {text!r}") from None
-
-
-def above_zero(text):
-    """A number above 0 from a word."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number above 0; got {text!r}")
-    return value
+whole = _numbers("a whole number", _whole)
+positive = _numbers("a whole number of at least 1", _whole, lambda value: value >= 1)
+number = _numbers("a number", float)
+above_zero = _numbers("a number above 0", float, lambda value: 0 < value < math.inf)
 
 
 def part(text):
     """A part and the number of parts, `(0, 4)` from 0/4."""
-    found = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
-    if found is None or int(found[1]) >= int(found[2]):
+    shard = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
+    if shard is None or int(shard[1]) >= int(shard[2]):
         raise argparse.ArgumentTypeError(f"expected I/N with I from 0 to N - 1; got {text!r}")
-    return int(found[1]), int(found[2])
+    return int(shard[1]), int(shard[2])
 
 
 def path(text):
@@ -94,7 +82,7 @@ def existing(text):
 
 
 def checkpoint(text):
-    """The path of a model: the same, or the prefix of the files of a TensorFlow checkpoint."""
+    """The path of a model that is read, or the prefix of the files of a TensorFlow checkpoint."""
     return text
 
 
@@ -104,8 +92,13 @@ def model(text):
 
 
 def tokenizer(text):
-    """The same, of a tokenizer: no weights are downloaded."""
+    """The path of a tokenizer, or the name of a model on the hub, of which no weights are downloaded."""
     return Path(text)
+
+
+def described(text):
+    """A known name, the path of a config file or model, or a name on the hub, of which no weights are downloaded."""
+    return text
 
 
 def size_or_path(text):
@@ -127,8 +120,8 @@ class Columns(argparse.Action):
     """PART=NAME, or PART=NAME,NAME for parts of several columns, as a dictionary."""
 
     def __call__(self, parser, namespace, values, option_string=None):
-        found = _pairs(parser, option_string, values)
-        setattr(namespace, self.dest, {part: name.split(",") if "," in name else name for part, name in found.items()})
+        columns = _pairs(parser, option_string, values)
+        setattr(namespace, self.dest, {part: name.split(",") if "," in name else name for part, name in columns.items()})
 
 
 class Weights(argparse.Action):
@@ -138,9 +131,9 @@ class Weights(argparse.Action):
         if values == [BALANCED]:
             setattr(namespace, self.dest, BALANCED)
             return
-        found = _pairs(parser, option_string, values)
+        weights = _pairs(parser, option_string, values)
         try:
-            setattr(namespace, self.dest, {label: float(weight) for label, weight in found.items()})
+            setattr(namespace, self.dest, {label: float(weight) for label, weight in weights.items()})
         except ValueError:
             parser.error(f"argument {option_string}: expected {BALANCED}, or numbers by label; got {' '.join(values)!r}")
 
@@ -153,32 +146,32 @@ def _pairs(parser, option, values):
     return {name: value for name, _, value in (text.rpartition("=") for text in values)}
 
 
-def missing_file(parser: argparse.ArgumentParser, given: argparse.Namespace) -> str | None:
+def missing_file(parser: argparse.ArgumentParser, args: argparse.Namespace) -> str | None:
     """A sentence about the first file that a command line names and that is not there, or None.
 
     Args:
-        parser: of the verb; the names that an option takes instead of a path are the `known` of its action.
-        given: the values.
+        parser: of the verb; the names that an option takes instead of a path are the `accepts` of its action.
+        args: the values.
     """
     for action in parser._actions:
-        if action.type not in (existing, checkpoint, model, tokenizer, size_or_path):
+        if action.type not in (existing, checkpoint, model, tokenizer, described, size_or_path):
             continue
-        values, known = getattr(given, action.dest), getattr(action, "known", ())
+        values, names = getattr(args, action.dest), getattr(action, "accepts", ())
         for value in values if isinstance(values, list) else [values]:
-            if value is None or os.path.lexists(value) or str(value) in known:
+            if value is None or os.path.lexists(value) or str(value) in names:
                 continue
             if action.type in (checkpoint, model) and _is_prefix(value):
                 continue
-            what = "a file, a folder or a known name" if known else "a file or folder"
-            name = next(iter(action.option_strings), action.metavar)
-            if action.type in (model, tokenizer):
+            what = "a file, a folder or a known name" if names else "a file or folder"
+            option = next(iter(action.option_strings), action.metavar)
+            if action.type in (model, tokenizer, described):
                 try:
                     if named_repository(value) is not None:
                         continue
                 except ValueError as error:
-                    return f"{name}: {error}"
+                    return f"{option}: {error}"
                 what = "a file, a folder or a name on the Hugging Face hub"
-            return f"{name} must be {what} that exists; got {str(value)!a}{_hint(value, known)}."
+            return f"{option} must be {what} that exists; got {str(value)!a}{_hint(value, names)}."
     return None
 
 
@@ -191,15 +184,16 @@ def _escaped(name):
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
-def _hint(value, known):
-    """The nearest name: of a known one, or of a file next to the one that is missing."""
+def _hint(value, names):
+    """A question about a missing path: a name that people call so, or the name or the file beside it that is spelled most alike."""
     path = Path(value)
     try:
         beside = os.listdir(path.parent)
     except OSError:
         beside = []
-    near = difflib.get_close_matches(path.name, [*known, *beside], n=1, cutoff=0.75)
+    size = str(value).lower().removeprefix("bert-").partition("-")[0]  # of bert-base and bert-base-uncased
+    meant = [name for name in (MEANT_NAMES.get(str(value).lower()), size) if name in names]
+    near = meant or difflib.get_close_matches(path.name, [*names, *beside], n=1, cutoff=0.75)
     if not near:
         return ""
-    meant = near[0] if near[0] in known else str(path.parent / near[0])
-    return f"; did you mean {meant!a}"
+    return f"; did you mean {near[0] if near[0] in names else str(path.parent / near[0])!a}"

@@ -1,11 +1,12 @@
 """The options of all verbs, as they are declared in `options.toml`, with the standard library alone.
 
-In the file, a verb has its `help`, the function that does it (`run`), `examples`, what helps when memory is exhausted
+In the file, a verb has its `help`, the function that does it (`run`), `examples` of which the help begins with the first, the
+options that `--help` shows (`common`; without it all but those in `further`), what helps when memory is exhausted
 (`out_of_memory`), perhaps what is printed before Keras is imported (`first`), and its `options`: arguments of `add_argument`, or
 only the help, under the names of the option and its placeholder. An option with neither a placeholder nor choices is a flag. To
 these come those of `shared` sections, one for every field of `settings` but for those in `without`, and --overwrite, if `overwrite`
-says of what. Options in `either` exclude each other. `choices` and `known` may be the name of a list in `words`, which a help may
-have in braces.
+says of what. Options in `either` exclude each other. `choices`, and `accepts` (names in place of a path), may be the name of a list
+in `words`, which a help may have in braces.
 
 The help of an option that is a field of settings is the docstring of the field, read from the source of the dataclass, whose import
 would be that of Keras.
@@ -36,30 +37,30 @@ def option_of(name: str) -> str:
 
 def options_of(verb: str) -> dict[str, dict[str, Any]]:
     """The options of a verb: from the first name of each to all its `names` and the arguments of `add_argument`."""
-    declared, found = VERBS[verb], {}
+    declared, options = VERBS[verb], {}
     for section in (*(TABLE["shared"][name] for name in declared.get("shared", ())), declared["options"], VERBOSE):
         for key, option in section.items():
             *names, last = key.split()
             named = {"names": [*names, last]} if last.startswith("-") else {"names": names or [last.lower()], "metavar": last}
-            found[named["names"][0]] = named | (option if isinstance(option, dict) else {"help": option})
+            options[named["names"][0]] = named | (option if isinstance(option, dict) else {"help": option})
     fields = settings_fields(declared["settings"]) if "settings" in declared else {}
     for name, field in fields.items():
         if name not in declared.get("without", ()):
             option = option_of(name)
-            found[option] = field.option(name, fields, TABLE["settings"].get(name, {}) | found.get(option, {}))
+            options[option] = field.option(name, fields, TABLE["settings"].get(name, {}) | options.get(option, {}))
     if "overwrite" in declared:
         what = f"replace {declared['overwrite']} of an earlier run; other files are kept"
-        found["--overwrite"] = {"names": ["--overwrite"], "help": what}
-    return {name: _completed(option) for name, option in found.items()}
+        options["--overwrite"] = {"names": ["--overwrite"], "help": what}
+    return {name: _completed(option) for name, option in options.items()}
 
 
 def _completed(option):
     """An option with the functions and lists that it names, its default in the help, and its action if it is a flag."""
     words = TABLE["words"]
-    for name in ("choices", "known"):
+    for name in ("choices", "accepts"):
         if isinstance(option.get(name), str):
             option[name] = words[option[name]]
-    help = re.sub(r"\{(\w+)\}", lambda found: ", ".join(words[found[1]]), option["help"])
+    help = re.sub(r"\{(\w+)\}", lambda match: ", ".join(words[match[1]]), option["help"])
     option["help"] = with_default(help, option.pop("shown", option.get("default")))
     if "type" in option:
         option["type"] = getattr(option_values, option["type"])
@@ -85,7 +86,7 @@ class Field(NamedTuple):
             fields: all of the settings; in the help, options stand for their names.
             declared: arguments instead of those that follow from the field.
         """
-        doc = re.sub(r"`([^`]+)`", lambda found: option_of(found[1]) if found[1] in fields else found[1], self.doc)
+        doc = re.sub(r"`([^`]+)`", lambda match: option_of(match[1]) if match[1] in fields else match[1], self.doc)
         option = {"names": [option_of(name)], "dest": name, "help": doc, "shown": self.default}
         kinds = {
             "bool": {"names": [option_of(name), f"--no-{option_of(name)[2:]}"]},
@@ -108,11 +109,11 @@ def settings_fields(name):
     file = Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
     body = ast.parse(file.read_text(encoding="utf-8")).body
     imported = {each.name: node.module for node in body if isinstance(node, ast.ImportFrom) for each in node.names}
-    (found,) = (node for node in body if isinstance(node, ast.ClassDef) and node.name == name_of_class)
+    (definition,) = (node for node in body if isinstance(node, ast.ClassDef) and node.name == name_of_class)
     fields = {}
-    for base in reversed(found.bases):
+    for base in reversed(definition.bases):
         fields |= settings_fields(f"{imported.get(base.id, module)}.{base.id}")
-    for field, doc in zip(found.body, found.body[1:], strict=False):
+    for field, doc in zip(definition.body, definition.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr):
             words = " ".join(doc.value.value.split()).removesuffix(".")
             default = field.value.args[0] if isinstance(field.value, ast.Call) else field.value

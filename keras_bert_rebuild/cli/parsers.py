@@ -10,29 +10,34 @@ import re
 import sys
 from typing import Any
 
+from keras_bert_rebuild.cli.help_text import Help, help_of, overview
 from keras_bert_rebuild.cli.option_values import missing_file
 from keras_bert_rebuild.cli.options import TABLE, VERBS, options_of
 from keras_bert_rebuild.version import __version__
 
-MORE = "keras-bert VERB --help explains the options of a verb, with examples."
-
-# Title and place in a help of every option.
-PLACES = {f"--{name}": (title, place) for title, names in TABLE["groups"].items() for place, name in enumerate(names.split())}
+# Title of every option in a help, and its number among those of all titles.
+GROUPS = {f"--{name}": (title, i) for title, names in TABLE["groups"].items() for i, name in enumerate(names.split())}
+# What people type, by kind (options, verbs, values): from a word to the words here that it may mean.
+MEANT: dict[str, dict[str, list[str]]] = {}
+for kind, table in TABLE["meant"].items():
+    for ours, typed in table.items():
+        for typed_word in typed.split():
+            MEANT.setdefault(kind, {}).setdefault(typed_word, []).append(ours)
 
 
 @functools.cache
 def make_parser(verbs: tuple[str, ...]) -> argparse.ArgumentParser:
     """The parser of the command with all verbs, and with the options of some of them, which is faster."""
-    parser = Parser(prog="keras-bert", description="BERT for Keras 3.", epilog=MORE, formatter_class=Help)
+    parser = Parser(prog="keras-bert", formatter_class=Help)
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     subs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for verb, declared in VERBS.items():
-        text = declared["help"]
-        sub = subs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.", formatter_class=Help)
+        sub = subs.add_parser(verb, formatter_class=Help)
         if verb in verbs:
+            sub.add_argument("--help-all", action=HelpAll, help="show all options and exit")
             _declare(sub, verb)
             _arrange(sub)
-            _finish(sub, declared["examples"])
+            _finish(sub, declared)
     return parser
 
 
@@ -41,8 +46,8 @@ def _declare(parser, verb):
     either = parser.add_mutually_exclusive_group()
     for name, option in options_of(verb).items():
         where = either if name in VERBS[verb].get("either", ()) else parser
-        names, known = option.pop("names"), option.pop("known", ())
-        where.add_argument(*names, **option).known = known
+        names, accepts = option.pop("names"), option.pop("accepts", ())
+        where.add_argument(*names, **option).accepts = accepts
 
 
 def parser_of(verb: str) -> argparse.ArgumentParser:
@@ -58,111 +63,166 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace | int:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = make_parser(tuple(word for word in arguments if word in VERBS))
-    given = parser.parse_args(arguments)
-    if given.version:
+    args = parser.parse_args(arguments)
+    if args.version:
         print(f"keras-bert {__version__}", flush=True)
         return 0
-    if given.verb is None:
+    if args.verb is None:
         parser.print_help(sys.stderr)
         return 2
-    return given
+    return args
 
 
-def missing(given: argparse.Namespace) -> str | None:
+def missing(args: argparse.Namespace) -> str | None:
     """A sentence about the first file that parsed arguments name and that is not there, or None."""
-    return missing_file(parser_of(given.verb), given)
+    return missing_file(parser_of(args.verb), args)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose mistakes are one sentence, with what was probably meant."""
+    """A parser whose help begins with a command that runs, and whose mistakes are one sentence, with what was probably meant.
+
+    Attributes:
+        declared: what `options.toml` says of the verb; None for the command itself, and for verbs whose options are not needed.
+    """
+
+    declared: dict[str, Any] | None = None
 
     def parse_known_args(self, args=None, namespace=None):
-        """Parse, but report an unknown option before anything that is missing: it may be what is missing, misspelled."""
+        """Parse, but report unknown options before anything that is missing: they may be what is missing, misspelled."""
         words = list(sys.argv[1:] if args is None else args)
-        for place, word in enumerate(words):
+        unknown = []
+        for i, word in enumerate(words):
             if word == "--" or (not word.startswith("-") and self._subparsers is not None):
                 break
-            if word.startswith("--"):
+            if re.match("--?[A-Za-z]", word):
                 name, equals, value = word.partition("=")
-                name = self._name_of(name)
-                words[place] = f"{name}{equals}{value}"
-                if not any(known.startswith(name) for known in self._option_string_actions):
-                    self.error(f"unrecognized arguments: {words[place]}")
-        return super().parse_known_args(words, namespace)
+                words[i] = f"{self._with_hyphens(name)}{equals}{value}"
+                if not self._has(self._with_hyphens(name)):
+                    unknown.append(name)
+        if unknown:
+            self.error(self._unknown_options(unknown))
+        return self._with_later_arguments(*super().parse_known_args(words, namespace))
 
-    def _name_of(self, name):
-        """An option under its own name: underscores are hyphens, and transformers and keras_bert call some otherwise."""
-        if name in self._option_string_actions:
-            return name
-        name = name.replace("_", "-")
-        other = TABLE["spellings"].get(name)
-        return other if other in self._option_string_actions and name not in self._option_string_actions else name
+    def _with_later_arguments(self, args, words):
+        """Give the words that are left to an argument that may be missing: argparse looks for it only before the first option."""
+        for action in self._positionals._group_actions:
+            if words and action.nargs in ("?", "*") and getattr(args, action.dest) in (None, []):
+                count = 1 if action.nargs == "?" else len(words)
+                try:
+                    setattr(args, action.dest, self._get_values(action, words[:count]))
+                except argparse.ArgumentError as error:
+                    self.error(str(error))
+                words = words[count:]
+        return args, words
+
+    def _with_hyphens(self, name):
+        """An option whose underscores are hyphens."""
+        return name if name in self._option_string_actions else name.replace("_", "-")
+
+    def _has(self, name):
+        """Whether an option is one of ours, or the beginning of one that means nothing else."""
+        begins = any(option.startswith(name) for option in self._option_string_actions)
+        return name in self._option_string_actions or (begins and name.startswith("--") and not self._meant(name))
+
+    def _unknown_options(self, names):
+        """A sentence about options that do not exist."""
+        if len(names) == 1:
+            return f"there is no option {names[0]}{self._hint(names[0])}"
+        near = [f"{meant} for {name}" for name in names if (meant := self._nearest(name)) is not None]
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        return f"there are no options {', '.join(names)}{hint}"
+
+    def _hint(self, name):
+        near, note = self._nearest(name), TABLE["notes"].get(plain(name))
+        return f"; did you mean {near}?" if near is not None else "" if note is None else f": {note}"
+
+    def _nearest(self, name):
+        """The option that is meant: one that people call so, or else, without a note, one that is spelled alike; or None."""
+        alike = None if plain(name) in TABLE["notes"] else nearest(self._with_hyphens(name), self._option_string_actions)
+        return self._meant(name) or alike
+
+    def _meant(self, name):
+        meant = (f"--{ours}" for ours in MEANT["options"].get(plain(name), ()))  # or with a value, such as --dtype mixed_bfloat16
+        return next((words for words in meant if words.partition(" ")[0] in self._option_string_actions), None)
 
     def error(self, message):
         """Print the sentence and end with exit code 2."""
-        print(f"{self.prog}: {self._sentence(message)}", file=sys.stderr)
+        print(f"{self.prog}: {self._sentence(message)} (see {self.prog} --help).", file=sys.stderr)
         raise SystemExit(2)
 
     def _sentence(self, message):
         unknown = re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.S)
         if unknown is not None:
-            word = unknown[1].partition("=")[0]
-            if not word.startswith("-"):
-                return f"there is one argument too many: {unknown[1]!a} (see {self.prog} --help)."
-            return f"there is no option {word}{self._hint(word, self._option_string_actions)} (see {self.prog} --help)."
-        verb = re.match(r"argument VERB: invalid choice: (.*?) \(choose from", message, re.S)
+            return f"there is one argument too many: {unknown[1]!a}"
+        verb = re.match(r"argument VERB: invalid choice: '?(.*?)'? \(choose from", message, re.S)
         if verb is not None:
-            return f"there is no verb {verb[1]}{self._hint(verb[1].strip(chr(39)), VERBS)} (see {self.prog} --help)."
+            return f"there is no verb {verb[1]!a}{meant_word('verbs', verb[1], VERBS)}"
         message = message.replace("the following arguments are required:", "required and missing:")
         wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message, re.S)
         if wrong is not None:
-            near = self._hint(wrong[1].replace("_", "-"), re.findall(r"[\w@.+-]+", wrong[2])).rstrip("?")
-            message = message.replace(f"'{wrong[1]}' (choose", f"'{wrong[1]}'{near} (choose")
+            hint = meant_word("values", wrong[1], re.findall(r"[\w@.+-]+", wrong[2])).rstrip("?")
+            message = message.replace(f"'{wrong[1]}' (choose", f"'{wrong[1]}'{hint} (choose")
         message = message.replace("invalid choice: ", "unknown value ").replace(
             "ignored explicit argument ", "takes no value; got "
         )
-        message = re.sub(r"^argument ([^:]+): ", lambda found: f"{found[1].partition('/')[0]}: ", message)
-        return f"{message} (see {self.prog} --help)."
+        return re.sub(r"^argument ([^:]+): ", lambda option: f"{option[1].partition('/')[0]}: ", message)
 
-    def _hint(self, word, known):
-        near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-        return f"; did you mean {near[0]}?" if near else ""
+    def format_help(self, everything=False):
+        """The help: of the command its verbs, of a verb a command that runs and its options, common ones or all."""
+        return overview() if self.declared is None else help_of(self, everything)
 
 
-class Help(argparse.HelpFormatter):
-    """Help in which examples keep their lines."""
+def nearest(word, words):
+    """The one of some words that is spelled most alike, or None."""
+    return next(iter(difflib.get_close_matches(word, words, n=1, cutoff=0.6)), None)
 
-    def __init__(self, prog, **options):
-        super().__init__(prog, max_help_position=30, **options)
 
-    def _fill_text(self, text, width, indent):
-        if text.startswith("example"):
-            return text
-        return super()._fill_text(text, width, indent)
+def meant_word(kind, word, words):
+    """A question about a word that is unknown: one that people use for it, or one that is spelled alike; empty if there is none.
+
+    Args:
+        kind: a table of `MEANT`.
+        word: what was typed.
+        words: what is possible.
+    """
+    near = next((ours for ours in MEANT[kind].get(plain(word), ()) if ours in words), None) or nearest(plain(word), words)
+    return "" if near is None else f"; did you mean {near}?"
+
+
+class HelpAll(argparse.Action):
+    """--help-all: print a help with all options, and end."""
+
+    def __init__(self, option_strings, dest, **options):
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, **options)
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        print(parser.format_help(everything=True), end="")
+        parser.exit()
 
 
 class OneOf:
     """The type of an option with choices: underscores and hyphens are the same."""
 
     def __init__(self, choices):
-        self.spelled = {_plain(choice): choice for choice in choices}
+        self.spelled = {plain(choice): choice for choice in choices}
 
     def __call__(self, text):
         """The choice that is meant, or the text."""
-        return self.spelled.get(_plain(text), text)
+        return self.spelled.get(plain(text), text)
 
 
-def _plain(word):
-    return word.replace("_", "-").lower()
+def plain(word):
+    """An option or a value as it is compared: without its hyphens in front, in lower case, with hyphens for underscores."""
+    return word.lstrip("-").replace("_", "-").lower()
 
 
-def place_of(names):
-    """The title of the group of an option and its place there.
+def group_of(names):
+    """The title of the group of an option and its number there.
 
     Args:
         names: those of the option, such as `["-h", "--help"]`.
     """
-    return next((PLACES[name] for name in names if name in PLACES), ("other", -1))
+    return next((GROUPS[name] for name in names if name in GROUPS), ("other", -1))
 
 
 def _arrange(parser):
@@ -170,25 +230,19 @@ def _arrange(parser):
     options = [action for action in parser._actions if action.option_strings]
     parser._optionals._group_actions.clear()
     for title in TABLE["groups"]:
-        here = sorted((a for a in options if place_of(a.option_strings)[0] == title), key=lambda a: place_of(a.option_strings)[1])
+        here = sorted((a for a in options if group_of(a.option_strings)[0] == title), key=lambda a: group_of(a.option_strings)[1])
         if here:
             parser.add_argument_group(title)._group_actions.extend(here)
 
 
-def _finish(parser, examples):
-    """Complete a parser that has all its options: choices in either spelling, a short usage and examples.
-
-    Args:
-        parser: a `Parser`.
-        examples: command lines, without the name of the command.
-    """
+def _finish(parser, declared):
+    """Complete a parser that has all its options: choices in either spelling, a short usage, and what is declared of the verb."""
+    parser.declared = declared
     for action in parser._actions:
         if action.choices is not None and action.type is None:
             action.type = OneOf(action.choices)
     parser._positionals.title = "arguments"
     parser.usage = " ".join([parser.prog, *_needed(parser), "[options]"]).replace("%", "%%")
-    lines = "".join(f"\n  keras-bert {line}" for line in examples)
-    parser.epilog = f"example{'s' if len(examples) > 1 else ''}:{lines}".replace("%", "%%")
 
 
 def _needed(parser):

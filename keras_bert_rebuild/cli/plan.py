@@ -14,11 +14,11 @@ def run(args):
     from keras_bert_rebuild.recipes.planning.plan import BILLION, SETTINGS, plan
 
     args.seq_len = args.max_seq_length
-    given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
+    settings = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
     topology = {name: getattr(args, name) for name in ("tpu", "gpus", "gpu", "cpu")}
-    others = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "measure", "vocab_size")}
-    others |= {"packing": bool(args.packing), "tokens": BILLION if args.tokens is None else args.tokens}
-    planned = plan(args.model, **topology, **others, **given)
+    options = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "measure", "vocab_size")}
+    options |= {"packing": bool(args.packing), "tokens": BILLION if args.tokens is None else args.tokens}
+    planned = plan(args.model, **topology, **options, **settings)
     if args.format == "json":
         print(json.dumps(planned.to_dict(), indent=2))
     else:
@@ -97,7 +97,9 @@ def _time_table(plan):
     if compiled.get("flops"):
         table.add_row("as the compiler counts them", _metric(compiled["flops"] * plan.device_count, "FLOP"))
         table.add_row("gradients that it sums", _bytes(compiled["all_reduce"]))
-    table.add_row(f"computed at {plan.utilisation:.0%} of {_metric(plan.device_flops, 'FLOP/s')}", _seconds(plan.compute_seconds))
+    table.add_row(
+        f"computed at an MFU of {plan.utilisation:.0%} of {_metric(plan.device_flops, 'FLOP/s')}", _seconds(plan.compute_seconds)
+    )
     if plan.device_count > 1:
         table.add_row(f"{_bytes(plan.all_reduce_bytes)} of gradients summed over the devices", _seconds(plan.all_reduce_seconds))
     if plan.update_seconds:

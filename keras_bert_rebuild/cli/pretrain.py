@@ -37,12 +37,12 @@ def run(args):
     refuse_together(args, *APART, ("minutes", "decay_from"))
     if args.held_out == 0 and args.evaluation_steps is not None:
         raise ValueError("--eval-batches is for documents held out, and --held-out 0 holds out none: leave one of them out.")
-    given = given_settings(args, PretrainSettings)
+    values = given_settings(args, PretrainSettings)
     of_one_phase = [name for name in ("steps", "batch_size", "seq_len", "max_predictions") if getattr(args, name) is not None]
-    if given.get("phases") and of_one_phase:
+    if values.get("phases") and of_one_phase:
         options = ", ".join(map(option_of, of_one_phase))
         raise ValueError(f"{args.settings} has phases with their own steps, batches and lengths; got {options} as well.")
-    settings = PretrainSettings.from_dict(given)
+    settings = PretrainSettings.from_dict(values)
 
     def train(corpus, bar):
         pretrain(corpus, args.output, settings, report=bar)
@@ -117,9 +117,9 @@ def _say_stopped(stopped):
 
 def _run_recipe(args):
     """Train by a recipe, print what is done, and return the exit code."""
-    given = given_settings(args, PretrainSettings)
+    values = given_settings(args, PretrainSettings)
     refuse_together(args, *APART, ("recipe", "settings"), ("tokenizer", "vocab_size"))
-    if "minutes" not in given and "steps" not in given:
+    if "minutes" not in values and "steps" not in values:
         raise ValueError("--recipe needs a budget: add --minutes or --steps.")
 
     from rich.console import Console
@@ -140,7 +140,7 @@ def _run_recipe(args):
             processes=args.processes,
             document_per_file=args.document_per_file,
             tell=_Printer(Console(stderr=True), args),
-            **given,
+            **values,
         )
     except StoppedError as stopped:
         return _say_stopped(stopped)

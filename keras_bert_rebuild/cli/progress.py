@@ -19,7 +19,7 @@ from rich.text import Text
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.kernels.traits import name_of_backend, runs_on_accelerator
 
-# Seconds before a rate is shown: that of two texts says nothing.
+# Seconds of work before a rate is shown: that of five texts says nothing.
 SHORTEST = 1.0
 # A log file gets lines instead of a bar that moves: seconds between them.
 EVERY_SECONDS = 30
@@ -47,19 +47,32 @@ def _plural(thing):
     return f"{thing[:-1]}ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"
 
 
+def rate(amount, seconds, unit):
+    """A rate such as "12.3 steps/s", without decimals above 100; empty for less than a second of work.
+
+    Args:
+        amount: what was done; a number of bytes is shown in megabytes.
+        seconds: how long it took.
+        unit: what is counted.
+    """
+    if seconds < SHORTEST or amount <= 0:
+        return ""
+    number, unit = (amount / 1e6, "MB") if unit == "bytes" else (amount, unit)
+    number /= seconds
+    return f"{number:,.{0 if number >= 99.95 else 1}f} {unit}/s"
+
+
 class AmountColumn(ProgressColumn):
     """How much is done of how much, and its rate."""
 
     def render(self, task):
         """The amount of a task in its field `unit`, as text."""
-        unit, rate = task.fields["unit"], task.finished_speed or task.speed
-        if unit == "bytes":
-            return Text(f"{DownloadColumn().render(task)}{'' if rate is None else f' {rate / 1e6:,.1f} MB/s'}")
-        known = rate is not None and (task.finished_time or task.elapsed or 0) >= SHORTEST
+        unit = task.fields["unit"]
         if task.total is None and not task.completed:
             return Text()
         total = "?" if task.total is None else int(task.total)
-        return Text(f"{int(task.completed)}/{total} {unit}{f' {rate:,.1f} {unit}/s' if known else ''}")
+        amount = DownloadColumn().render(task) if unit == "bytes" else f"{int(task.completed)}/{total} {unit}"
+        return Text(f"{amount} {task.fields['rate']}".rstrip())
 
 
 class TimeColumn(ProgressColumn):
@@ -93,6 +106,7 @@ class Bar(Progress):
         self._note = ""  # which the next line asks for
         super().__init__(*columns, console=console, speed_estimate_period=3600)
         self._stages = {}
+        self._begun = {}  # of every stage the time and the amount when something was first done
         self._printed = time.monotonic()
 
     def __enter__(self):
@@ -121,11 +135,18 @@ class Bar(Progress):
         if stage not in self._stages:
             for task in self.tasks:  # also of unknown length: it has ended
                 self.update(task.id, total=task.completed)
-            self._stages[stage] = self.add_task(stage, total=total, completed=done or 0, unit=self.unit)
+            self._stages[stage] = self.add_task(stage, total=total, completed=done or 0, unit=self.unit, rate="")
         self._note = self._note if note is None else note
-        self.update(self._stages[stage], total=total, completed=done, advance=None if done is not None else advance)
+        (task,) = (task for task in self.tasks if task.id == self._stages[stage])
+        completed = task.completed + advance if done is None else done
+        # Until something is done, a model is compiled.
+        now = self.get_time()
+        if completed > 0:
+            self._begun.setdefault(stage, (now, completed))
+        first, amount = self._begun.get(stage, (now, completed))
+        shown = rate(completed - amount, now - first, self.unit)
+        self.update(task.id, total=total, completed=completed, rate=shown)
         if note and not self.console.is_terminal and time.monotonic() - self._printed > EVERY_SECONDS:
-            (task,) = (task for task in self.tasks if task.id == self._stages[stage])
             of = "" if task.total is None else f" of {int(task.total):,}"
             said = self.line.format(stage=stage, done=int(task.completed), of=of, unit=self.unit, note=note)
             self.console.print(Text(said), soft_wrap=True)
@@ -164,6 +185,7 @@ FINE_TUNING = (
     ("examples_per_second", "{:,.0f} ex/s"),
 )
 SHOWN = {"pretraining": PRETRAINING, "fine-tuning": FINE_TUNING}
+RATES = ("tokens_per_second", "examples_per_second", "flop_utilisation")
 PROBE = "probe_"
 
 
@@ -183,18 +205,21 @@ class TrainingBar(Bar):
     def __init__(self, console, stage, total=None):
         super().__init__(console, "steps")
         self._stage, self._total = stage, total
-        self._known = {}
+        self._values = {}
+        self._first_row = None  # its time
 
     def __call__(self, row):
         """Show a row; the first has only the step where the run starts, that of a run in minutes or epochs also its `steps`."""
+        self._first_row = self.get_time() if self._first_row is None else self._first_row
+        shows_rates = self.get_time() - self._first_row >= SHORTEST
         self._total = row.get("steps", self._total)
         for name in ("head", "scores"):
             if name in row:
                 self.console.print(Text(f"{name:<8} {printable(row[name])}"), soft_wrap=True)
-        self._known.pop("evaluated", None)
-        self._known |= {name: value for name, value in row.items() if value is not None}
-        shown = [shape.format(self._known[name]) for name, shape in SHOWN[self._stage] if name in self._known]
-        probes = ((name.removeprefix(PROBE).replace("_", " "), value) for name, value in self._known.items() if PROBE in name)
+        self._values.pop("evaluated", None)
+        self._values |= {name: value for name, value in row.items() if value is not None and (shows_rates or name not in RATES)}
+        shown = [shape.format(self._values[name]) for name, shape in SHOWN[self._stage] if name in self._values]
+        probes = ((name.removeprefix(PROBE).replace("_", " "), value) for name, value in self._values.items() if PROBE in name)
         note = "  ".join([*shown, *(f"{name} {value:.3f}" for name, value in probes)])
         super().__call__(self._stage, total=self._total, done=row["step"], note=note)
 

@@ -9,7 +9,7 @@ from keras_bert_rebuild.cli.progress import Bar, begin, counted
 from keras_bert_rebuild.files.durable import partial_folder, remove_leftovers, written_file
 from keras_bert_rebuild.files.kinds import GROUPS, RANKING
 from keras_bert_rebuild.files.output import claimed_file
-from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.printable import decimals, printable
 
 MEASURES = ("ndcg@10", "mrr@10", "recall@100", "map")
 # Documents of a query in a run, and on a screen.
@@ -122,12 +122,12 @@ def _search_file(args):
     apart = args.qrels is not None and is_beir(args.qrels)
     with Bar(Console(stderr=True), "queries") as bar:
         options = {**_options(args), "progress": lambda count: bar("searching", count, len(queries))}
-        found = index.search(list(queries.values()), top_k + apart, **options)
-    others = (
+        hits_by_query = index.search(list(queries.values()), top_k + apart, **options)
+    ranked = (
         [hit for hit in hits if not (apart and hit.id == name and judgements.get(name, {}).get(name, 0) < 1)][:top_k]
-        for name, hits in zip(queries, found, strict=True)
+        for name, hits in zip(queries, hits_by_query, strict=True)
     )
-    result = {name: {hit.id: hit.score for hit in hits} for name, hits in zip(queries, others, strict=True)}
+    result = {name: {hit.id: hit.score for hit in hits} for name, hits in zip(queries, ranked, strict=True)}
     if args.output is not None:
         write_run(args.output, result)
         print(f"wrote       {args.output}  {counted(len(result), 'query')}, {counted(sum(map(len, result.values())), 'document')}")
@@ -144,13 +144,13 @@ def _with_model(path, verify, model=None):
     return Index.open(path, _model_of(path, model), verify)
 
 
-def _model_of(index, given):
+def _model_of(index, model):
     from keras_bert_rebuild.search.index_files import read_manifest
 
-    path = given or read_manifest(index)["model"]
+    path = model or read_manifest(index)["model"]
     if path is None:
         raise ValueError(f"expected the model of the index: {index} does not say where it is, so give --model.")
-    if given is None and not Path(path).exists():
+    if model is None and not Path(path).exists():
         raise ValueError(f"expected the model of the index at {printable(path)}, where it was; nothing is there: give --model.")
     begin("loading", path)
     return _retriever(path)
@@ -177,7 +177,7 @@ def _show(index, hits):
     for rank, hit in enumerate(hits, 1):
         document = index.document(hit.id)
         text = " ".join((document.title or document.text).split())
-        rows.append((str(rank), f"{hit.score:.4f}", printable(hit.id), printable(text[:SHOWN] + "…" * (len(text) > SHOWN))))
+        rows.append((str(rank), decimals(hit.score), printable(hit.id), printable(text[:SHOWN] + "…" * (len(text) > SHOWN))))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for rank, score, name, text in rows:
         print(f"{rank:>{widths[0]}}  {score:>{widths[1]}}  {name:<{widths[2]}}  {text}".rstrip())
@@ -188,7 +188,7 @@ def _print_scores(judgements, result, depth):
 
     scores = ranking_scores(judgements, result, MEASURES if depth is None else measures_to(depth, MEASURES))
     for name, score in scores.items():
-        print(f"{name:<10}  {score:.4f}")
+        print(f"{name:<10}  {decimals(score)}")
     judged = sum(any(grade > 0 for grade in grades.values()) for grades in judgements.values())
     print(f"{'queries':<10}  {judged:,}")
 
@@ -215,19 +215,19 @@ def _mine(args, settings):
     begin("loading", args.model)
     retriever = _retriever(args.model)
     scorer = None if args.scores_by is None else load_scorer(args.scores_by)
-    found = short = 0
+    negatives = short = 0
     console = Console(stderr=True)
     with Bar(console) as bar, _index(args, pairs, retriever, bar) as index:
         with written_file(args.output, claimed=True) as file:
             for mined in mine(pairs, index, settings, scorer, lambda count: bar("mining", count, len(pairs))):
                 file.write((json.dumps(row_of(mined), ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
-                found += len(mined.group.negatives)
+                negatives += len(mined.group.negatives)
                 short += len(mined.group.negatives) < settings.negatives
         documents = len(index)
     print(f"searched {counted(documents, 'text')} for {counted(len(pairs), 'pair')}")
     if short:
         print(f"fewer    {counted(short, 'pair')} with less than {counted(settings.negatives, 'negative')} within the limits")
-    print(f"wrote    {args.output}  {counted(found, 'negative')}")
+    print(f"wrote    {args.output}  {counted(negatives, 'negative')}")
     return 0
 
 
@@ -243,9 +243,9 @@ def _index(args, pairs, retriever, bar):
         yield Index.open(args.corpus, retriever)
         return
     # Next to the output, whose lock is held, under another name: files that are begun under its own are removed when it is written.
-    place = args.output.with_name(f"{args.output.name}.index")
-    remove_leftovers(place)
-    folder = partial_folder(place)
+    beside = args.output.with_name(f"{args.output.name}.index")
+    remove_leftovers(beside)
+    folder = partial_folder(beside)
     try:
         corpus = args.corpus if args.corpus is not None else distinct_positives(pairs)
         yield Index.build(corpus, folder / "index", retriever, progress=bar)

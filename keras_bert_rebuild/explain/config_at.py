@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import FAMILIES, WITHOUT_FILES, derived, own
+from keras_bert_rebuild.files.hub import located
 from keras_bert_rebuild.models.heads import without_implied
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
@@ -36,7 +37,7 @@ def config_at(path=None):
     """A config and its heads, without reading weights; for a Keras file of this library, the model itself.
 
     Args:
-        path: the name of a released model, a config file, or a path for `from_pretrained`; None for the article's model.
+        path: the name of a released model, a config file, or a path or name for `from_pretrained`; None for the article's model.
 
     Returns:
         `(config, heads)`, or `(model, None)`.
@@ -49,13 +50,14 @@ def config_at(path=None):
     names = released()
     if str(path) in names and not Path(path).exists():
         return names[str(path)]
-    file = _config_file(Path(path))
+    path = located(path, weights=False)
+    file = _config_file(path)
     if file is not None:
         values = read_json(file, "a config")
         if "model_type" in values or file.name == "config.json":
             return config_from_huggingface(values, file), heads_of_class(values) or ()
         return config_from_google(values, file), ("mlm", "nsp")
-    if not Path(path).exists() and not Path(f"{path}.index").exists():
+    if not path.exists() and not Path(f"{path}.index").exists():
         raise ValueError(f"expected a folder, a file, or one of {', '.join(names)}; {path} does not exist.")
     checkpoint = find_checkpoint(path)
     if checkpoint.config is None:

@@ -15,7 +15,7 @@ from keras_bert_rebuild.files.locked import lock_file, locked, short_name
 from keras_bert_rebuild.files.printable import printable
 
 # The disk or the user's part of it is full; a file is larger, or more files are open, than the system allows.
-_LIMITS = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE") if hasattr(errno, name))
+FULL_DISK = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE") if hasattr(errno, name))
 _WHILE = " while writing "
 
 
@@ -112,7 +112,7 @@ def naming_full_disk(path):
     except OSError as error:
         words = str(error)
         # Libraries report it only in the message.
-        code = next((code for code in _LIMITS if error.errno == code or os.strerror(code) in words), None)
+        code = next((code for code in FULL_DISK if error.errno == code or os.strerror(code) in words), None)
         if code is None or _WHILE in words:  # an inner call has already added it
             raise
         raise OSError(code, f"{os.strerror(code)}{_WHILE}{path}") from error

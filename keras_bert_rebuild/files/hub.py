@@ -24,11 +24,15 @@ NAME = re.compile(r"([A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?)(?:@([\w./-]+))?
 # this file, too.
 MODELS = tomllib.loads((resources.files("keras_bert_rebuild.files") / "hub_models.toml").read_text(encoding="utf-8"))
 SHORT_NAMES = {repository.partition("/")[2]: repository for repository in MODELS}
+# From what people call a model to its short name, for the answer to a mistake.
+MEANT_NAMES = {word: name for name, repository in SHORT_NAMES.items() for word in MODELS[repository]["called"]}
 
 # The folders of modules in a folder of sentence-transformers, such as 1_Pooling.
 MODULE = re.compile(r"\d+_\w+")
 
-# What is read besides weights: settings, and the files of tokenizers.
+# What is read besides weights: the card, of which the licence and languages go into those of models made from this one; settings;
+# and the files of tokenizers.
+CARD = "README.md"
 SETTINGS = (
     *("config.json", "bert_config.json", "albert_config.json", "xlnet_config.json", "task.json", "artifact.metadata"),
     *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "adapter_config.json"),
@@ -111,15 +115,16 @@ def named_repository(model: str | os.PathLike[str], revision: str | None = None)
     Raises:
         ValueError: there is a revision for a path, or two; or a short name is misspelled.
     """
-    found = NAME.fullmatch(os.fspath(model))
-    name, given = found.groups() if found else (None, None)
-    if Path(model).exists() or name is None or (revision is not None and given is not None):
+    match = NAME.fullmatch(os.fspath(model))
+    name, behind = match.groups() if match else (None, None)
+    if Path(model).exists() or name is None or (revision is not None and behind is not None):
         if revision is not None:
             raise ValueError(f"revision must be None for a path, and where one is behind @; got {revision!r} for {model}.")
         return None
     first, slash, _ = name.partition("/")
     if not slash and name not in SHORT_NAMES:
-        near = difflib.get_close_matches(name, SHORT_NAMES, n=1)
+        meant = MEANT_NAMES.get(name.lower().replace("_", "-"))
+        near = [meant] if meant else difflib.get_close_matches(name, SHORT_NAMES, n=1)
         if near and not Path(name).suffix:
             raise ValueError(
                 f"there is no file or folder {name}, and no short name of a model: did you mean {near[0]}, or user/{name} of the "
@@ -128,15 +133,15 @@ def named_repository(model: str | os.PathLike[str], revision: str | None = None)
         return None
     if slash and Path(first).is_dir():  # a path that does not exist, in a folder that does
         return None
-    return SHORT_NAMES.get(name, name), given or revision
+    return SHORT_NAMES.get(name, name), behind or revision
 
 
 def _downloaded(repository, revision, weights, check_config):
     import huggingface_hub
 
     try:
-        info = huggingface_hub.HfApi(endpoint=_address()).model_info(repository, revision=revision, files_metadata=True)
-    except _errors() as error:
+        info = huggingface_hub.HfApi(endpoint=address()).model_info(repository, revision=revision, files_metadata=True)
+    except client_errors() as error:
         folder = _cached(repository, revision, weights) if _is_out_of_reach(error) else None
         if folder is None:
             raise _in_a_sentence(error, repository, revision) from None
@@ -144,22 +149,22 @@ def _downloaded(repository, revision, weights, check_config):
     names = [file.rfilename for file in info.siblings]
     small, large = chosen_files(names, weights)
     if weights and not large:
-        others = ", ".join(sorted({Path(name).suffix or name for name in names})) or "no files"
-        raise ValueError(f"{repository} must have weights as .safetensors, .bin, .h5, .keras or a checkpoint; it has {others}.")
+        has = ", ".join(sorted({Path(name).suffix or name for name in names})) or "no files"
+        raise ValueError(f"{repository} must have weights as .safetensors, .bin, .h5, .keras or a checkpoint; it has {has}.")
     checksums = {file.rfilename: file.lfs.sha256 for file in info.siblings if file.lfs is not None}
-    download = functools.partial(_resumed, huggingface_hub.snapshot_download, repository, endpoint=_address())
+    download = functools.partial(_resumed, huggingface_hub.snapshot_download, repository, endpoint=address())
     try:
         # By its name, so that the cache knows which commit it is when the hub cannot be asked.
-        folder = Path(download(revision=revision, allow_patterns=_exactly(small)))
-    except _errors() as error:
+        folder = Path(download(revision=revision, allow_patterns=exactly(small)))
+    except client_errors() as error:
         raise _in_a_sentence(error, repository, revision) from None
     if check_config is not None and (folder / "config.json").is_file():
         check_config(folder / "config.json")
     try:
         new = [name for name in large if not isinstance(_in_cache(repository, name, info.sha), str)]
         if new:
-            download(revision=info.sha, allow_patterns=_exactly(large))
-    except _errors() as error:
+            download(revision=info.sha, allow_patterns=exactly(large))
+    except client_errors() as error:
         raise _in_a_sentence(error, repository, revision) from None
     for name in new:
         _check(folder / name, checksums.get(name), repository)
@@ -178,7 +183,7 @@ def chosen_files(names: list[str], weights: bool = True) -> tuple[list[str], lis
         if folder and not MODULE.fullmatch(folder):
             continue
         here = {name: name.rpartition("/")[2] for name in names if name.rpartition("/")[0] == folder}
-        small += [name for name, file in here.items() if file in (*SETTINGS, *TOKENIZERS)]
+        small += [name for name, file in here.items() if file in (CARD, *SETTINGS, *TOKENIZERS)]
         for pattern in WEIGHTS if weights else ():
             fitting = [name for name, file in here.items() if re.fullmatch(pattern, file)]
             if fitting:
@@ -187,14 +192,14 @@ def chosen_files(names: list[str], weights: bool = True) -> tuple[list[str], lis
     return small, large
 
 
-def _address():
+def address():
     """The address of the hub, as it is now: the client reads the variable once, when it is imported."""
     from huggingface_hub import constants
 
     return os.environ.get("HF_ENDPOINT", constants.ENDPOINT).rstrip("/")
 
 
-def _exactly(names):
+def exactly(names):
     """Patterns of the client that fit these names alone."""
     return [re.sub(r"([\[*?])", r"[\1]", name) for name in names]
 
@@ -221,12 +226,12 @@ def _check(path, checksum, repository):
     if checksum is None:
         return
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != checksum:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != checksum:
         path.resolve().unlink()
         path.unlink(missing_ok=True)
         raise ValueError(
-            f"{path.name} of {repository} must have the SHA-256 {checksum[:12]}…; what came has {found[:12]}…, and is removed: "
+            f"{path.name} of {repository} must have the SHA-256 {checksum[:12]}…; what came has {digest[:12]}…, and is removed: "
             "try again."
         )
 
@@ -244,7 +249,7 @@ def _resumed(download, *arguments, **options):
     return download(*arguments, **options)
 
 
-def _errors():
+def client_errors():
     """What the client raises: what the hub answered, what the connection or the disk did, and names that cannot be."""
     from huggingface_hub import errors
 
@@ -263,10 +268,12 @@ def _is_out_of_reach(error):
 def _in_a_sentence(error, repository, revision):
     from huggingface_hub import constants, errors
 
-    place = f"{_address()}/{repository}"
+    from keras_bert_rebuild.files.durable import FULL_DISK  # with NumPy, which the command line does without
+
+    page = f"{address()}/{repository}"
     if isinstance(error, errors.GatedRepoError):
         return ValueError(
-            f"{repository} is gated: accept its conditions at {place}, then log in with `hf auth login` or set HF_TOKEN."
+            f"{repository} is gated: accept its conditions at {page}, then log in with `hf auth login` or set HF_TOKEN."
         )
     if isinstance(error, errors.RevisionNotFoundError):
         return ValueError(f"{repository} must have the revision {revision}; the hub knows none of this name.")
@@ -276,10 +283,15 @@ def _in_a_sentence(error, repository, revision):
         return ValueError(f"there is no file or folder {repository}, and the hub has no model of this name{meant}")
     if isinstance(error, errors.OfflineModeIsEnabled):
         return ValueError(f"{repository} is not in the cache {constants.HF_HUB_CACHE}, and HF_HUB_OFFLINE forbids to download it.")
+    if isinstance(error, OSError) and error.errno in FULL_DISK:
+        return ValueError(
+            f"{repository} must have room in {constants.HF_HUB_CACHE} ({error.strerror}): make room, or set HF_HOME to another "
+            "folder; the next call resumes."
+        )
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         return ValueError(f"{repository} could not be written: {error.filename}: {error.strerror}.")
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return ValueError(
-        f"{repository} could not be downloaded from {_address()} ({reason[:120]}): connect, or give the path of a folder; "
+        f"{repository} could not be downloaded from {address()} ({reason[:120]}): connect, or give the path of a folder; "
         "what has come so far is kept, and the next call resumes."
     )

@@ -65,7 +65,7 @@ def _is_adapters(path):
 
 
 # Columns of answers that training examples do not have, except for scores.
-_OF_ANSWERS = {"probability", "probabilities", "score", "entities", "choice", "texts"}
+_OF_ANSWERS = {"probability", "probabilities", "score", "entities", "choice", "texts", "masks"}
 
 
 def _is_answers(path):
@@ -108,6 +108,7 @@ PICTURE = FileKind("a picture", (".svg", ".png", ".pdf", ".eps", ".ps", ".jpg", 
 ATTRIBUTIONS = FileKind("attributions", (".html", ".htm", ".json"), _is_attribution)
 VECTORS = FileKind("vectors", (".npy", ".parquet"), _is_vectors)
 ANSWERS = FileKind("answers", (".jsonl", ".tsv", ".csv", ".json"), _is_answers)
+FILLED = FileKind("filled masks", (".jsonl",), _is_answers)
 RANKING = FileKind("a TREC run", (".tsv", ".txt", ".run", ".trec"), _is_ranking)
 GROUPS = FileKind("queries with negatives", (".jsonl",), _is_groups)
 VOCABULARY = FileKind("a vocabulary", (".txt", ".vocab", ""), _is_vocabulary)

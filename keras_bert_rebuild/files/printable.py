@@ -38,6 +38,11 @@ def printable(text):
     return text if text.isprintable() else "".join(char if _prints(char) else _escaped(char) for char in text)
 
 
+def decimals(value, digits=4):
+    """A number with this many decimals; below zero with the minus sign (U+2212), as everywhere in what people read."""
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
 def printable_lines(text):
     """A message of several lines, for a terminal: like `printable`, but line feeds are retained and nothing is truncated."""
     return "\n".join(

@@ -11,6 +11,7 @@ from keras_bert_rebuild.interpret.attribution import AttributedToken, Attributed
 from keras_bert_rebuild.interpret.methods import Method, method_of
 from keras_bert_rebuild.interpret.subject import SubjectFunction
 from keras_bert_rebuild.interpret.targets import subject_of
+from keras_bert_rebuild.pretrained.find_checkpoint import located_model
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.embedding_model import longest_row
 from keras_bert_rebuild.tasks.pretraining_heads import NextSentence
@@ -148,7 +149,7 @@ def load_attributed(path: str | os.PathLike[str], kind: str | None = None, text:
     """Load a task for `attribute` from a folder.
 
     Args:
-        path: a folder or file that `load_task` or `from_pretrained` reads.
+        path: a folder or file that `load_task` or `from_pretrained` reads, or a name on the Hugging Face hub.
         kind: a kind of task, "fill_mask" or "next_sentence"; None for the task of the folder, or "fill_mask" if the folder has no
             task and the text has a mask.
         text: the text to attribute.
@@ -156,6 +157,7 @@ def load_attributed(path: str | os.PathLike[str], kind: str | None = None, text:
     Raises:
         ValueError: the task cannot be determined, or the weights have no head of it.
     """
+    path = located_model(path)
     if kind is None and saved_kind(path) is None:
         tokenizer = load_tokenizer(path)
         mask = tokenizer.tokens.get(tokenizer.mask_id)

@@ -19,6 +19,7 @@ from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope, set_trainable
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of, without_implied
+from keras_bert_rebuild.pretrained.card_files import base_of
 from keras_bert_rebuild.pretrained.find_checkpoint import check_whole, find_checkpoint
 from keras_bert_rebuild.pretrained.keras_file import load_keras_model, load_keras_weights
 from keras_bert_rebuild.pretrained.late_interaction_folder import PROJECTION, is_stanford_colbert
@@ -146,7 +147,7 @@ def _finished(model, report, checkpoint):
     origin = origin_of(checkpoint.folder)
     file = checkpoint.file if origin is None else f"{checkpoint.file.name} of {origin}"
     report.source, report.folder = f"{file} ({checkpoint.format})", str(checkpoint.folder)
-    report.tokenizer_files = read_tokenizer_files(checkpoint.folder)
+    report.tokenizer_files, report.base = read_tokenizer_files(checkpoint.folder), base_of(checkpoint.folder)
     model.load_report = report
     return model
 

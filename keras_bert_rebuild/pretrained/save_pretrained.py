@@ -16,6 +16,7 @@ from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import MODEL, TOKENIZER_NAMES
 from keras_bert_rebuild.files.output import check_folder
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of
+from keras_bert_rebuild.pretrained.card_files import write_card
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files, with_vocabulary
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
@@ -39,11 +40,11 @@ def save_pretrained(
     dtype: str | None = None,
     max_shard_bytes: int = MAX_SHARD_BYTES,
 ) -> None:
-    """Write a model into a folder that other libraries can read.
+    """Write a model into a folder that other libraries can read, with a model card, README.md.
 
     The folder is written atomically. An existing model in it is replaced: files of the same names, a model.safetensors by shards
-    and vice versa, and tokenizer files if new ones are written. Other files are kept; a folder of another kind, such as a token
-    store or a training run, is refused.
+    and vice versa, tokenizer files if new ones are written, and a card that was not changed. Other files are kept; a folder of
+    another kind, such as a token store or a training run, is refused.
 
     Args:
         model: from `get_model`, `build_model` or `from_pretrained`.
@@ -70,7 +71,7 @@ def save_pretrained(
         write_huggingface(model, path, files, config=config, dtype=dtype, max_shard_bytes=max_shard_bytes)
         return
     if format == "keras":
-        write_keras(model, path, files)
+        write_keras(model, path, files, config=config)
         return
     table = getattr(FAMILIES.get(config.family), "GOOGLE", None)
     if table is None:
@@ -83,14 +84,16 @@ def save_pretrained(
         write_tensorflow_checkpoint(folder / "bert_model.ckpt", arrays)
         _write_json(folder / "bert_config.json", values)
         _write_files(folder, {name: content for name, content in files.items() if name == "vocab.txt"})
+        write_card(folder, model, config, replaced=path)
 
 
-def write_keras(model, path, files):
+def write_keras(model, path, files, *, config=None):
     """Write model.keras and other files; see `write_huggingface` for the arguments."""
     check_folder(path, MODEL)
     with written_folder(path, replaced=_files_to_replace(files)) as folder:
         model.save(folder / "model.keras")
         _write_files(folder, files)
+        write_card(folder, model, config, replaced=path)
 
 
 def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_bytes=MAX_SHARD_BYTES):
@@ -112,6 +115,7 @@ def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_
         write_safetensors(folder, arrays, max_shard_bytes)
         _write_json(folder / "config.json", values)
         _write_files(folder, files)
+        write_card(folder, model, config, replaced=path)
 
 
 def _config(model, config):

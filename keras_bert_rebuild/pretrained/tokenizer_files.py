@@ -35,14 +35,15 @@ def read_tokenizer_files(folder):
         if not path.is_file():
             continue
         target = Path(os.path.realpath(path))
-        if path.is_symlink() and not _may_follow(path, target):
+        if path.is_symlink() and not may_follow(path, target):
             warnings.warn(f"{path} is a link to {target}, outside its folder, and is skipped: put a copy there.", stacklevel=2)
             continue
         found[path.name] = path.read_bytes()
     return found
 
 
-def _may_follow(path, target):
+def may_follow(path, target):
+    """Whether a file may be published: its target is in its folder, has its name, or is in the same model of the hub's cache."""
     folder = Path(os.path.realpath(path.parent))
     caches = [above for above in (folder, *folder.parents) if above.name.startswith("models--")]
     return target.name == path.name or any(target.is_relative_to(root) for root in (folder, *caches[:1]))

@@ -128,7 +128,7 @@ CHARTS = (
     ("Accuracy of replaced tokens", (("rtd_accuracy", "training", "a"), ("held_out_rtd_accuracy", "held out", "b"))),
     ("Learning rate", (("learning_rate", "", "c"),)),
     ("Tokens per second", (("tokens_per_second", "", "c"),)),
-    ("Utilisation of the device (MFU)", (("flop_utilisation", "", "c"),)),
+    ("MFU", (("flop_utilisation", "", "c"),)),
 )
 # Before the names of probes in columns.
 PROBE = "probe_"

@@ -89,8 +89,8 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, new_head=T
             report.missing.append((variable.path, "newly initialised"))
         else:
             raise ValueError(f"the encoder must have the weights that its config declares; {variable.path} is missing.")
-    known = getattr(source, "load_report", None) or LoadReport()
-    report.tokenizer_files, report.folder = known.tokenizer_files, known.folder
+    of_source = getattr(source, "load_report", None) or LoadReport()
+    report.tokenizer_files, report.folder, report.base = of_source.tokenizer_files, of_source.folder, of_source.base
     model.load_report = report
     return model
 

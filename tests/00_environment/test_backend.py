@@ -4,6 +4,9 @@ import importlib.util
 import os
 
 import keras
+import pytest
+
+pytestmark = pytest.mark.backend
 
 
 def test_tensorflow_is_not_installed_where_the_suite_says_so():

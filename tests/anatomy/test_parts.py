@@ -12,6 +12,8 @@ from keras_bert_rebuild.anatomy.parts import adapted_patterns, every_part, num_p
 from keras_bert_rebuild.families.modernbert import ModernBertConfig
 from keras_bert_rebuild.kernels.bands import WINDOWS, is_in_bands
 
+pytestmark = pytest.mark.backend
+
 ROWS = [part for part in every_part() if part.weights]
 
 

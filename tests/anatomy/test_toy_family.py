@@ -19,6 +19,8 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSet
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 
+pytestmark = pytest.mark.backend
+
 CONFIG = ToyConfig(
     family="gated_toy",
     vocab_size=23,
@@ -136,7 +138,7 @@ def test_a_block_outside_the_graph_equals_the_block_in_the_graph(model, rng):
     assert np.abs(alone - x).max() > 0.1
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_trains_and_rematerialisation_changes_no_number(model, ids):
     inputs, labels = [ids, np.eye(2, 11, dtype="int32")], {"MLM": ids}
     start, ends = model.get_weights(), []

@@ -14,8 +14,6 @@ from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.plot_attention import plot_attention
 from keras_bert_rebuild.explain.show_attention import AttentionPage, attention_page, show_attention
 
-pytestmark = pytest.mark.browser
-
 FIRST, SECOND = "The cat sat on the mat because it was tired.", "Then the dog chased the cat through the garden."
 HOSTILE = (
     "<script>document.title='executed'</script> \"quotes\" 'single' & \u202eturned\u202c שלום עולם مرحبا 👩‍👩‍👧 😀 \x00\x07 "

@@ -6,8 +6,6 @@ from helpers.compared_pages import HOSTILE, STEPS, write_pages
 
 from keras_bert_rebuild.explain.aligned_maps import attention_divergence
 
-pytestmark = pytest.mark.browser
-
 RIGHT, LEFT, HOME, END = "\ue014", "\ue012", "\ue011", "\ue010"
 PAGES = ("two", "run", "panels", "both")
 

@@ -9,8 +9,6 @@ from keras_bert_rebuild.interpret import attribute, logit_lens
 from keras_bert_rebuild.interpret.attribution_shown import attribution_page
 from keras_bert_rebuild.interpret.lens_record import lens_page
 
-pytestmark = pytest.mark.browser
-
 HOSTILE = "the cat </script><script>alert(1)</script> <img src=x onerror='alert(2)'> sat on the mat & likes london"
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.browser
-
 SITE = os.environ.get("SITE")
 # What is wider than the screen and cannot be reached by scrolling inside of it.
 CUT = """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.exhaustive import EXHAUSTIVE
 
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.checkpoints.transfer import load_variables
@@ -14,7 +15,7 @@ from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-COUNTS = [200, pytest.param(10_000, marks=pytest.mark.exhaustive)]
+COUNT = 10_000 if EXHAUSTIVE else 200
 DTYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
 
 
@@ -82,13 +83,12 @@ def independent_arrays(content):
 
 @pytest.mark.filterwarnings("ignore:.*non-finite")
 @pytest.mark.filterwarnings("ignore:overflow encountered")
-@pytest.mark.parametrize("count", COUNTS)
-def test_damaged_safetensors_files_are_refused_or_read_as_they_are(tmp_path, shapes, count):
+def test_damaged_safetensors_files_are_refused_or_read_as_they_are(tmp_path, shapes):
     shutil.copytree(GOLDEN / "bert_pretraining", tmp_path / "model")
     file = tmp_path / "model" / "model.safetensors"
     good, rng, refused = file.read_bytes(), np.random.default_rng(1), 0
     header = 8 + struct.unpack_from("<Q", good)[0]
-    for i in range(count):
+    for i in range(COUNT):
         # Every second time only the bytes before the numbers, which hold the structure.
         bad = damaged(good, rng) if i % 2 else damaged(good[:header], rng) + good[header:]
         file.write_bytes(bad)
@@ -102,11 +102,10 @@ def test_damaged_safetensors_files_are_refused_or_read_as_they_are(tmp_path, sha
             np.testing.assert_array_equal(
                 value, expected.T if value.shape != expected.shape or path.endswith("kernel") else expected
             )
-    assert count / 3 < refused < count
+    assert COUNT / 3 < refused < COUNT
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_damaged_tensorflow_checkpoints_are_refused_or_read_as_they_were(tmp_path, shapes, count):
+def test_damaged_tensorflow_checkpoints_are_refused_or_read_as_they_were(tmp_path, shapes):
     source = find_checkpoint(GOLDEN / "bert_pretraining")
     rng = np.random.default_rng(2)
     from keras_bert_rebuild.families import bert
@@ -123,7 +122,7 @@ def test_damaged_tensorflow_checkpoints_are_refused_or_read_as_they_were(tmp_pat
     assert original is not None
     files = [Path(f"{prefix}{ending}") for ending in (".index", ".data-00000-of-00001")]
     good, refused = [file.read_bytes() for file in files], 0
-    for i in range(count):
+    for i in range(COUNT):
         file, content = files[i % 2], good[i % 2]
         file.write_bytes(damaged(content, rng))
         values = load(tmp_path, shapes)
@@ -133,18 +132,17 @@ def test_damaged_tensorflow_checkpoints_are_refused_or_read_as_they_were(tmp_pat
             continue
         for path, (value, name) in values.items():  # every byte that counts is under a checksum
             np.testing.assert_array_equal(value, original[path][0], err_msg=name)
-    assert refused > count / 3
+    assert refused > COUNT / 3
 
 
-@pytest.mark.parametrize("count", COUNTS)
-def test_damaged_configs_are_refused_or_fit(tmp_path, shapes, count):
+def test_damaged_configs_are_refused_or_fit(tmp_path, shapes):
     shutil.copytree(GOLDEN / "bert_pretraining", tmp_path / "model")
     file = tmp_path / "model" / "config.json"
     good, rng, refused = file.read_bytes(), np.random.default_rng(4), 0
-    for _ in range(count):
+    for _ in range(COUNT):
         file.write_bytes(damaged(good, rng))
         refused += load(tmp_path / "model", shapes) is None
-    assert refused > count / 10
+    assert refused > COUNT / 10
 
 
 def test_a_header_with_a_wrong_length_is_refused(tmp_path, shapes):

@@ -6,6 +6,8 @@ import pytest
 
 from keras_bert_rebuild.checkpoints.hdf5 import KerasH5, keras_bert_name
 
+pytestmark = pytest.mark.backend
+
 KERNEL = "layer/layer/kernel:0"
 
 

@@ -10,6 +10,8 @@ import pytest
 from keras_bert_rebuild.kernels import handed_over, unwritten
 from keras_bert_rebuild.kernels.traits import ALIGNMENT, aligned_array
 
+pytestmark = pytest.mark.backend
+
 MEBIBYTE = 2**20
 
 

@@ -7,6 +7,8 @@ from safetensors import SafetensorError
 from keras_bert_rebuild.checkpoints import safetensors_files
 from keras_bert_rebuild.checkpoints.safetensors_files import write_safetensors
 
+pytestmark = pytest.mark.backend
+
 
 def test_a_full_disk_is_an_os_error(tmp_path, monkeypatch):
     def full(*_, **__):

@@ -6,6 +6,8 @@ import pytest
 from keras_bert_rebuild.checkpoints.table import Module, Naming, Row, dense, embedding, fused, norm, tied, under
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write, load_variables
 
+pytestmark = pytest.mark.backend
+
 PYTORCH = Naming(
     {"kernel": ".weight", "bias": ".bias", "gamma": ".weight", "beta": ".bias", "embeddings": ".weight"}, {"kernel": "transposed"}
 )

@@ -11,6 +11,8 @@ import pytest
 from keras_bert_rebuild.checkpoints import leveldb_table
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint, write_tensorflow_checkpoint
 
+pytestmark = pytest.mark.backend
+
 _spec = importlib.util.spec_from_file_location("write_checkpoint", Path(__file__).with_name("write_checkpoint.py"))
 _module = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_module)
@@ -117,7 +119,7 @@ class AnyNumber:
     __hash__ = None
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_a_checkpoint_that_tensorflow_wrote_is_read_as_tensorflow_reads_it(tmp_path, arrays):
     import tensorflow as tf
 
@@ -131,7 +133,7 @@ def test_a_checkpoint_that_tensorflow_wrote_is_read_as_tensorflow_reads_it(tmp_p
         np.testing.assert_array_equal(ours.read(name), theirs.get_tensor(name))
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_tensorflow_reads_what_the_tests_write(prefix, arrays):
     import tensorflow as tf
 

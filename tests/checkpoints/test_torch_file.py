@@ -13,6 +13,8 @@ from safetensors.numpy import load_file
 from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 
+pytestmark = pytest.mark.backend
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "bert"
 
 needs_torch = pytest.mark.skipif(

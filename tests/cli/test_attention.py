@@ -11,7 +11,7 @@ from helpers.command_line import run_verb, save_small_model
 from helpers.small_tasks import small_task
 
 from keras_bert_rebuild import TextClassifier, from_pretrained
-from keras_bert_rebuild.recipes.run_folder import write_yaml
+from keras_bert_rebuild.files.yaml_files import write_yaml
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
 run = functools.partial(run_verb, "attention")

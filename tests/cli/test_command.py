@@ -1,6 +1,7 @@
-"""The command in a separate process: what happens before Keras is imported, and how the process ends."""
+"""The command in a separate process: before Keras is imported, how it ends, and that no verb opens a connection."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -10,9 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.connections import connections_of
+from helpers.small_tasks import PETS, TOKENIZER, VOCABULARY, small_encoder, small_task
 
 import keras_bert_command
+from keras_bert_rebuild import save_pretrained
 from keras_bert_rebuild.cli.options import VERBS
+from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
+from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +50,7 @@ def test_an_unknown_backend_is_one_sentence():
 
 
 @pytest.mark.parametrize("missing", ["jax", "rich"])
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_missing_package_is_one_sentence_with_a_command(tmp_path, missing):
     (tmp_path / f"{missing}.py").write_text(f"raise ModuleNotFoundError('no', name={missing!r})")
     backend = {"KERAS_BACKEND": missing} if missing == "jax" else {}
@@ -103,7 +109,7 @@ def test_an_interrupt_while_packages_are_imported_is_quiet(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_closed_pipe_ends_the_command_quietly(format):
     process = command("explain", "--names", "google", "--format", format)
     process.stdout.close()
@@ -112,7 +118,7 @@ def test_a_closed_pipe_ends_the_command_quietly(format):
     assert (process.wait(), OF_TENSORFLOW.sub(b"", err)) == (141, b"")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"a boat by the river {i} and {i * 7} boats\n" for i in range(6_000)))
@@ -137,7 +143,7 @@ def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in UTF-8 only")
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_path_that_is_not_utf_8_is_printed(tmp_path):
     folder = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)
@@ -145,3 +151,56 @@ def test_a_path_that_is_not_utf_8_is_printed(tmp_path):
     code, out, err = said(command("curves", tmp_path, "--output", os.fsdecode(folder + b"/a.svg"), PYTHONUTF8="1"))
     assert (code, err) == (0, "")
     assert "caf\\udce9/a.svg" in out
+
+
+@pytest.mark.slow(torch=True)
+def test_no_verb_opens_a_connection(tmp_path):
+    encoder, classifier, embedder, corpus, rows = (
+        tmp_path / name for name in ("encoder", "classifier", "embedder", "c.txt", "r.tsv")
+    )
+    save_pretrained(small_encoder(("mlm", "nsp")), encoder, vocabulary={token: i for i, token in enumerate(VOCABULARY)})
+    small_task(TextClassifier, labels=["cat", "dog"]).save(classifier)
+    SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER).save(embedder)
+    corpus.write_text("\n\n".join("the cat sat\non the mat\nanna likes ben" for _ in range(60)))
+    rows.write_text("text\tlabel\n" + "".join(f"{example.text}\t{example.label}\n" for example in PETS))
+    (tmp_path / "texts.txt").write_text("".join(f"{example.text}\n" for example in PETS))
+    (tmp_path / "documents.jsonl").write_text("".join(json.dumps({"_id": f"d{i}", "text": PETS[i].text}) + "\n" for i in range(6)))
+    (tmp_path / "pairs.tsv").write_text("query\tpositive\n" + "".join(f"who {i}\t{PETS[i].text}\n" for i in range(3)))
+    training = ["--steps", 2, "--batch-size", 4, "--max-seq-length", 16, "--held-out", 0]
+    text, texts, out = "the cat sat", tmp_path / "texts.txt", lambda name: ["--output", tmp_path / name]
+    noted, written = connections_of(
+        tmp_path,
+        ["vocab", corpus, "--vocab-size", 150, *out("vocab.txt")],
+        ["prepare", corpus, "--tokenizer", encoder, "--processes", 1, *out("tokens")],
+        ["pretrain", tmp_path / "tokens", "--init", encoder, *training, *out("run")],
+        ["curves", tmp_path / "run"],
+        ["distill", tmp_path / "tokens", "--teacher", encoder, "--num-hidden-layers", 1, *training, *out("student")],
+        ["finetune", "classification", "--model", encoder, "--train", rows, "--dev", rows, "--epochs", 1, *out("tuned")],
+        ["predict", "--model", classifier, "--input", texts, *out("answers.jsonl")],
+        ["fill", encoder, "the [MASK] sat"],
+        ["prune", "--model", classifier, "--amount", 0.3, "--dev", rows, *out("pruned")],
+        ["plan", "--model", "tiny", "--gpu", "h100"],
+        ["convert", "--model", encoder, "--format", "keras", *out("converted")],
+        ["embed", texts, "--model", embedder, *out("vectors.npy")],
+        ["index", tmp_path / "documents.jsonl", "--model", embedder, *out("index")],
+        ["search", tmp_path / "index", "who sat"],
+        [
+            "mine",
+            tmp_path / "pairs.tsv",
+            "--corpus",
+            tmp_path / "index",
+            "--model",
+            embedder,
+            "--negatives",
+            1,
+            *out("groups.jsonl"),
+        ],
+        ["export", "--model", classifier, "--format", "huggingface", *out("exported")],
+        ["inspect", "--model", encoder],
+        ["explain", "--model", encoder],
+        ["lens", "the cat [MASK]", "--model", encoder],
+        ["probe", "--model", encoder, "--train", rows, "--dev", rows],
+        ["why", text, "--model", classifier],
+        ["attention", text, "--model", encoder, *out("attention.html")],
+    )
+    assert (noted, written) == ("", [])

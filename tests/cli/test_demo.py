@@ -62,7 +62,7 @@ def losses(text):
     return re.findall(r"MLM loss\s+([\d.]+) nats\s+unigram ([\d.]+)", text)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_the_demo_runs_and_the_same_seed_gives_the_same_loss(capsys, corpus, small, tmp_path):
     results = []
     for run in (1, 2):

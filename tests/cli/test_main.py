@@ -183,7 +183,7 @@ def test_three_remedies_are_named_and_the_options_among_them_exist(verb, capsys)
     remedies = VERBS[verb].get("out_of_memory", (" ",) * 3)
     assert len(remedies) == 3
     with pytest.raises(SystemExit):
-        cli.main([verb, "--help"])
+        cli.main([verb, "--help-all"])
     options = capsys.readouterr().out
     own = " ".join(part for part in remedies if "fine-tuned" not in part)
     assert all(option in options for option in re.findall(r"--[a-z-]+", own))
@@ -226,7 +226,7 @@ def test_programs_that_cannot_be_kept_are_a_note(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "keep_compiled_programs", lambda folder: f"{folder} is not writable")
     (tmp_path / "texts.txt").write_text("the cat\n")
     folder = save_small_model(tmp_path / "model")
-    arguments = (tmp_path / "texts.txt", "--model", folder, "--output", tmp_path / "a.npy", "--max-len", 8)
+    arguments = (tmp_path / "texts.txt", "--model", folder, "--output", tmp_path / "a.npy", "--max-seq-length", 8)
     said = run_verb("embed", capsys, *arguments, "--compilation-cache", tmp_path, "--batch-tokens", 64)
     assert said.code == 0
     assert f"keras-bert embed: compiled programs are not kept: {tmp_path} is not writable\n" in said.err

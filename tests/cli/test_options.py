@@ -1,15 +1,16 @@
-"""The options of all verbs: declared in one file, with a help that says the default, in plain words, and examples that parse."""
+"""The options of all verbs: declared in one file, with defaults in plain words, examples that parse, and what excludes what."""
 
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+from helpers.command_line import run_verb
 
 from keras_bert_rebuild.cli import options
 from keras_bert_rebuild.cli.option_values import missing_file
 from keras_bert_rebuild.cli.options import TABLE, VERBS, option_of, options_of, settings_fields, with_default
-from keras_bert_rebuild.cli.parsers import PLACES, parsed, parser_of
+from keras_bert_rebuild.cli.parsers import GROUPS, parsed, parser_of
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.explain.config_at import released
@@ -84,7 +85,7 @@ def test_a_value_that_may_be_left_out_has_its_default_in_the_help(verb):
 def test_a_help_is_for_a_shell_and_not_for_python(verb):
     for name, option in options_of(verb).items():
         assert not re.search(r"\bNone\b|\bTrue\b|BertConfig|`|='|\[\d", option["help"]), option
-        assert not name.startswith("-") or name in PLACES, option
+        assert not name.startswith("-") or name in GROUPS, option
 
 
 def test_settings_are_read_as_they_are_when_they_are_imported():
@@ -156,3 +157,48 @@ def test_a_missing_file_is_found_without_the_package(tmp_path, monkeypatch, line
     (tmp_path / "train.tsv").touch()
     given = parsed(line.split())
     assert missing_file(parser_of(given.verb), given) == sentence
+
+
+FINETUNE = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "o"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "message"),
+    [
+        ("finetune", ["similarity", *FINETUNE, "--epochs", 1, "--steps", 2], "--epochs and --steps exclude each other"),
+        ("finetune", ["classification", *FINETUNE, "--objective", "cosine"], "--objective is for similarity"),
+        ("finetune", ["regression", *FINETUNE, "--class-weights", "balanced"], "--class-weights is for classification and"),
+        ("pretrain", ["t", "--output", "o", "--init", "m", "--model", "tiny"], "--init and --model exclude each other"),
+        ("pretrain", ["t", "--output", "o", "--held-out", 0, "--eval-batches", 5], "--eval-batches is for documents"),
+        ("explain", ["--names", "google", "--max-seq-length", 5], "--names and --max-seq-length exclude each other"),
+        ("explain", ["--names", "google", "--batch-size", 5], "--names and --batch-size exclude each other"),
+        (
+            "export",
+            ["--model", "m", "--output", "o", "--format", "huggingface", "--pooling", "cls"],
+            "--pooling belongs to formats",
+        ),
+        ("export", ["--model", "m", "--output", "o", "--heads", "nsp", "--normalize"], "--normalize is for vectors"),
+        ("export", ["--model", "m", "--output", "o", "--calibrate", "f"], "--calibrate is only for --format openvino_int8"),
+        (
+            "convert",
+            ["--model", "m", "--output", "o", "--format", "keras", "--dtype", "float16"],
+            "--dtype float16 is for huggingface and google",
+        ),
+        ("search", ["i", "q", "--queries", "f", "--output", "o.tsv"], "expected a query or --queries FILE, and not both"),
+        ("demo", ["--steps", 1, "--minutes", 1], "not allowed with"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(capsys, monkeypatch, tmp_path, verb, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    said = run_verb(verb, capsys, *arguments)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_million_processes_are_refused(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c").write_text("the cat\n")
+    said = run_verb("prepare", capsys, "c", "--tokenizer", "v", "--output", "o", "--processes", 1_000_000)
+    assert said.code == 2
+    assert "workers must be at most 256, each a process with its own memory; got 1,000,000." in said.err

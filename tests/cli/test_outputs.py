@@ -12,6 +12,7 @@ from keras_bert_rebuild.files.locked import acquire, lock_file, now_doing, relea
 FILES = {
     "vocab": (["corpus.txt"], "corpus.txt", ".txt"),
     "predict": (["--model", "model", "--input", "in.jsonl"], "in.jsonl", ".jsonl"),
+    "fill": (["model", "--input", "in.jsonl"], "in.jsonl", ".jsonl"),
     "curves": (["run"], "run/metrics.csv", ".svg"),
     "embed": (["corpus.txt", "--model", "model"], "corpus.txt", ".npy"),
     "why": (["the cat", "--model", "model"], "model/config.json", ".html"),
@@ -102,6 +103,7 @@ def test_a_file_of_another_kind_stays(verb, capsys, tmp_path, make, message, ove
 OWN = {
     "vocab": b"[PAD]\n[UNK]\n",
     "predict": b'{"text": "a", "label": "x", "probability": 0.5}\n',
+    "fill": b'{"text": "a", "masks": []}\n',
     "curves": b"<svg/>",
     "embed": b"\x93NUMPY",
     "attention": b"<!doctype html>",
@@ -140,7 +142,7 @@ def test_an_input_is_refused_as_output_under_any_name(verb, capsys, tmp_path, ho
         assert "must not be the input" in said
 
 
-@pytest.mark.parametrize("verb", ["predict", "embed", "attention", "lens", "probe", "mine"])
+@pytest.mark.parametrize("verb", ["predict", "fill", "embed", "attention", "lens", "probe", "mine"])
 def test_nothing_is_written_into_a_model_that_is_read(verb, capsys, tmp_path):
     (tmp_path / "door").symlink_to("model")
     for folder in ("model", "door", "run/../model"):

@@ -74,10 +74,10 @@ def test_the_source_of_the_time_and_the_padding_are_printed(capsys):
     printed = capsys.readouterr().out
     assert "tokens per second, padding of 15% not counted" in printed
     assert "Computation: BERT-base, 256 x 128, with dropout, mixed_bfloat16, measured on an H100" in printed
-    assert main([*arguments, "--packing", "--utilisation", "0.3"]) == 0
+    assert main([*arguments, "--packing", "--mfu", "0.3"]) == 0
     printed = capsys.readouterr().out
     assert "padding of" not in printed
-    assert "computed at 30% of" in printed
+    assert "computed at an MFU of 30% of" in printed
 
 
 def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatch):
@@ -109,7 +109,7 @@ def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatc
         (["--model", "base", "--tpu", "v9:2x2"], "tpu must be one of v4, v5e, v5p, v6e"),
         (["--model", "base", "--tpu", "v5e:5x5"], "must be one of 1x1, 2x2, 2x4"),
         (["--model", "base", "--gpu", "rtx1"], "gpu must be one of a100-40"),
-        (["--model", "base", "--gpu", "l4", "--seq-len", "513"], "--max-seq-length must be at most 512"),
+        (["--model", "base", "--gpu", "l4", "--max-seq-length", "513"], "--max-seq-length must be at most 512"),
         (["--model", "base", "--tpu", "v5e:2x2", "--batch-size", "255"], "multiple of the 4 devices"),
         (["--model", "nothing.json", "--gpu", "l4"], "nothing.json; it does not exist"),
     ],

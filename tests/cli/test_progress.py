@@ -11,6 +11,12 @@ from keras_bert_rebuild.cli import progress
 from keras_bert_rebuild.cli.progress import Bar, FitBar, TrainingBar, begin, counted
 
 
+@pytest.fixture
+def shows_rates(monkeypatch):
+    """Rates are shown at once."""
+    monkeypatch.setattr(progress, "SHORTEST", 0)
+
+
 def shown_by(console):
     """What a terminal was sent, without codes of control."""
     return re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
@@ -27,7 +33,7 @@ ROW = {
 }
 
 
-def test_two_lines_of_a_narrow_terminal_hold_the_bar_and_the_numbers():
+def test_two_lines_of_a_narrow_terminal_hold_the_bar_and_the_numbers(shows_rates):
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=20)
     with TrainingBar(console, "pretraining", 3000) as bar:
         bar({"step": 900})
@@ -41,7 +47,7 @@ def test_two_lines_of_a_narrow_terminal_hold_the_bar_and_the_numbers():
     assert numbers.startswith(expected)
 
 
-def test_a_log_file_gets_a_line_at_intervals(monkeypatch):
+def test_a_log_file_gets_a_line_at_intervals(shows_rates, monkeypatch):
     monkeypatch.setattr(progress, "EVERY_SECONDS", -1)
     console = Console(file=io.StringIO(), width=40)
     with TrainingBar(console, "pretraining", 3000) as bar:
@@ -51,7 +57,7 @@ def test_a_log_file_gets_a_line_at_intervals(monkeypatch):
     assert expected in console.file.getvalue().splitlines()
 
 
-def test_the_bar_of_a_fine_tuning_shows_scores_and_the_remaining_time():
+def test_the_bar_of_a_fine_tuning_shows_scores_and_the_remaining_time(shows_rates):
     console = Console(file=io.StringIO(), force_terminal=True, width=90, height=20)
     with TrainingBar(console, "fine-tuning") as bar:
         bar({"step": 0, "steps": 250})
@@ -104,6 +110,49 @@ def test_every_stage_has_a_row_with_its_rate_and_the_time_left():
     first, second = [line for line in shown_by(console).splitlines() if line.strip()][-2:]
     assert "30/30 texts" in first
     assert re.search(r"indexing .* 30/60 texts [\d.]+ texts/s \d+:\d\d:\d\d", second)
+
+
+def test_there_is_no_rate_before_a_second_of_work_and_none_of_the_time_before_it():
+    now = [0.0]
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    bar = Bar(console, "texts")
+    bar.get_time = lambda: now[0]
+    with bar:
+        bar("predicting", total=300, done=0)
+        now[0] = 20.0  # a model was compiled
+        bar("predicting", total=300, done=1)
+        now[0] = 20.9
+        bar("predicting", total=300, done=5)
+        bar.refresh()
+        assert "texts/s" not in shown_by(console)
+        now[0] = 22.0
+        bar("predicting", total=300, done=301)
+        bar.refresh()
+    assert "301/300 texts 150 texts/s" in shown_by(console)
+
+
+def test_a_training_of_less_than_a_second_has_no_rates():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with TrainingBar(console, "pretraining", 3000) as bar:
+        bar({"step": 0})
+        bar(ROW)
+    assert "MLM 5.123" in shown_by(console)
+    assert not re.search("tok/s|MFU|steps/s", shown_by(console))
+
+
+@pytest.mark.parametrize(
+    ("amount", "seconds", "unit", "words"),
+    [
+        (5, 0.99, "texts", ""),
+        (0, 5, "texts", ""),
+        (5, 2, "texts", "2.5 texts/s"),
+        (99.96, 1, "steps", "100 steps/s"),
+        (68431.6, 2, "texts", "34,216 texts/s"),
+        (3_000_000, 2, "bytes", "1.5 MB/s"),
+    ],
+)
+def test_a_rate_has_decimals_below_a_hundred_only(amount, seconds, unit, words):
+    assert progress.rate(amount, seconds, unit) == words
 
 
 def test_bytes_are_megabytes():

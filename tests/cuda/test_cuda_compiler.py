@@ -1,4 +1,4 @@
-"""The real training step under XLA's compiler for NVIDIA's GPUs, without a GPU, compared with the estimate: tox -e cuda."""
+"""The real training step under XLA's compiler for NVIDIA's GPUs, without a GPU, compared with the estimate: tox -e compilers."""
 
 import json
 
@@ -7,8 +7,6 @@ import pytest
 
 from keras_bert_rebuild import BertConfig, plan
 from keras_bert_rebuild.kernels.device_settings import THREEFRY_KERNEL, compile_quickly
-
-pytestmark = pytest.mark.cuda
 
 BF16, ONE_HEAD = {"dtype": "mixed_bfloat16"}, {"next_sentence": "none"}
 PACKED = {**BF16, **ONE_HEAD, "packing": True}

@@ -7,7 +7,7 @@ import pytest
 from helpers import article_page
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.skipif(keras.config.backend() != "torch", reason="run on torch, which compiles nothing")
 def test_the_page_equals_what_the_notebook_prints():
     """`python tests/helpers/article_page.py` writes the page."""

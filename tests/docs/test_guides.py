@@ -1,23 +1,21 @@
 """The blocks of the guides run, and print what the guides say, apart from digits, which processors round differently."""
 
-import keras
 import pytest
 from helpers import minilm
 from helpers.guide_pages import DOCS, PAGES, drawn_pictures, elided, run_guide, without_numbers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(torch=True)
 
 # What these packages run.
 NEEDS = {"export": "onnxruntime"}
 
 
+@pytest.mark.backend("torch")  # which compiles nothing
 @pytest.mark.timeout(1200)  # one of them fine-tunes MiniLM: a minute, and many on a busy machine
 @pytest.mark.skipif(minilm.FOLDER is None, reason="needs the wheel of MiniLM")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_guide_prints_what_it_says(page, tmp_path, monkeypatch):
     """`python tests/helpers/guide_pages.py` writes the outputs into the pages."""
-    if keras.config.backend() != "torch":
-        pytest.skip("run on torch, which compiles nothing")
     if page.stem in NEEDS:
         pytest.importorskip(NEEDS[page.stem])
     monkeypatch.chdir(tmp_path)

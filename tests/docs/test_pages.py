@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import keras
 import pytest
 from helpers import guide_pages
 from helpers.page_blocks import blocks, run_blocks
@@ -13,13 +12,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 # tests/docs/test_guides.py runs the others, and compares what they print.
 PAGES = [DOCS / "tutorial.md", DOCS / "distribution.md", *sorted((DOCS / "how-to").glob("*.md"))]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(torch=True)
 
 
+@pytest.mark.backend("torch")  # which compiles nothing; what a page says is true on every backend
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
-    if keras.config.backend() != "torch":
-        pytest.skip("run on torch, which compiles nothing; what a page says is true on every backend")
     monkeypatch.chdir(tmp_path)
     namespace = run_blocks(page)
     if page.stem == "tutorial":  # the page says that it has learnt

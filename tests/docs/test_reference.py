@@ -36,7 +36,7 @@ def test_the_index_lists_the_names_of_the_package():
 
 
 def test_the_top_level_has_about_sixty_names():
-    assert len(keras_bert_rebuild.__all__) == len(set(keras_bert_rebuild.__all__)) <= 70
+    assert len(keras_bert_rebuild.__all__) == len(set(keras_bert_rebuild.__all__)) <= 71
 
 
 def test_every_public_name_is_in_the_reference():

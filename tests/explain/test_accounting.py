@@ -145,7 +145,7 @@ def test_the_retained_activations_of_a_block_equal_the_literature():
     ("sizes", "length"),
     [
         ({"vocab_size": 900, "hidden_size": 512, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 2048}, 64),
-        pytest.param({"vocab_size": 30000}, 128, marks=pytest.mark.slow),
+        pytest.param({"vocab_size": 30000}, 128, marks=pytest.mark.slow(torch=True)),
     ],
     ids=["small", "base"],
 )

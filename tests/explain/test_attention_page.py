@@ -150,7 +150,7 @@ def test_pages_of_long_texts_have_as_many_heads_as_fit():
         assert len(set(heads)) == len(heads) >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize(("layers", "heads", "width"), [(12, 12, 768), (24, 16, 1024)])
 def test_pages_of_bert_base_and_large_have_all_heads_in_10_mb(rng, layers, heads, width):
     *_, vectors = heads_that_fit(layers, heads, 128, 64)
@@ -181,7 +181,7 @@ def test_show_attention_writes_whole_files_and_frames_for_notebooks(rng, tmp_pat
         AttentionPage("x").save(tmp_path / "nowhere" / "page.html")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_head_of_minilm_is_named_after_its_pattern():
     tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER)
     found, _ = data_of(show_attention(from_pretrained(minilm.FOLDER), tokenizer, "The cat sat on the mat.", "It was tired.").html)

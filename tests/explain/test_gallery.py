@@ -14,7 +14,7 @@ from keras_bert_rebuild.explain.attention_patterns import attention_patterns
 PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_the_figures_of_the_gallery():
     text = PAGE.read_text(encoding="utf-8")
     first, second = re.search(r'keras-bert attention "(.*?)" \\\n  --pair "(.*?)"', text).groups()
@@ -37,7 +37,7 @@ def test_the_figures_of_the_gallery():
     assert (round(float(dot), 2), round(float(dot / maps.scale), 2)) == (17.07, 3.02)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 def test_the_figures_of_four_bits():
     text = PAGE.read_text(encoding="utf-8")

@@ -80,7 +80,7 @@ def test_an_index_belongs_to_the_files_of_its_folder(exported, tmp_path):
         Index.open(tmp_path / "index", ExportedRetriever.load(moved))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_the_command_indexes_and_searches_with_eight_bits(exported, tmp_path, capsys):
     texts = [f"{one} {other}" for one in SHORT for other in SHORT[:4]]
     folder = keras_bert_rebuild.export(exported("dense")[0], None, tmp_path / "int8", "openvino_int8", texts=texts)

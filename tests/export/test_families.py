@@ -55,8 +55,8 @@ def test_another_runtime_answers_the_same(module, model, tokenizer, capability, 
     np.testing.assert_allclose(got["last_hidden_state"][encoded.mask == 1], expected, atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.tensorflow
+@pytest.mark.slow(torch=True)
+@pytest.mark.backend("tensorflow")
 def test_a_saved_model_answers_the_same_or_is_refused_with_its_tokenizer(module, model, tokenizer, tmp_path):
     if (tiny_families.name_of_module(module), "SavedModel") in tiny_families.MISSING:
         tokenizer, _ = given_tokenizers.given(given_tokenizers.byte_level_bpe, tmp_path, ())

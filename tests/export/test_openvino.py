@@ -24,7 +24,7 @@ def test_every_output_is_the_same(tmp_path, rng):
     np.testing.assert_allclose(got["logits"], logits, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_neither_openvino_nor_nncf_reports_what_it_is_used_for(tmp_path):
     SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER).save(tmp_path / "model")
     (tmp_path / "texts.txt").write_text("".join(f"{example.text}\n" for example in PETS) * 20)
@@ -38,7 +38,7 @@ def trained():
     return from_pretrained(minilm.FOLDER, heads=()), load_tokenizer(minilm.FOLDER)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("format", ["onnx", "openvino", "saved_model"])
 def test_a_real_model_answers_the_same_everywhere(tmp_path, trained, format):
     model, tokenizer = trained
@@ -49,7 +49,7 @@ def test_a_real_model_answers_the_same_everywhere(tmp_path, trained, format):
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_int8_keeps_the_direction_of_vectors(tmp_path, trained):
     model, tokenizer = trained
     sentences = minilm.TEXT.read_text(encoding="utf-8").replace("\n", " ").split(". ")

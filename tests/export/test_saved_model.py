@@ -16,10 +16,10 @@ from keras_bert_rebuild.export import saved_model
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 from keras_bert_rebuild.tasks.model_of_task import model_with_head
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = pytest.mark.backend("tensorflow")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_text_goes_in_and_vectors_come_out(tmp_path, rng):
     model, tokenizer = static_export(rng)
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", poolings=("cls", "mean"), normalize=True)
@@ -32,7 +32,7 @@ def test_text_goes_in_and_vectors_come_out(tmp_path, rng):
     np.testing.assert_allclose(got["ids_sentence_embedding"], expected, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_classifier_answers_with_labels_and_tokens_with_their_ids(tmp_path, rng):
     model, tokenizer = small_export(rng, ["classification", "token_classification"])
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", max_len=40)
@@ -46,7 +46,7 @@ def test_a_classifier_answers_with_labels_and_tokens_with_their_ids(tmp_path, rn
     assert [label.decode() for label in got["label"]] == [model.config.labels[i] for i in logits.argmax(-1)]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_empty_batches_have_empty_answers(tmp_path, rng):
     import tensorflow as tf
 
@@ -72,7 +72,7 @@ def test_empty_batches_have_empty_answers(tmp_path, rng):
         }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_the_tokenizer_in_the_graph_has_every_setting(tmp_path, rng):
     model, tokenizer = small_export(rng, ["token_classification"])
     tokenizer = tokenizer.with_options(cased=False, strip_accents=False, tokenize_chinese_chars=False, truncation_side="left")
@@ -119,7 +119,7 @@ def test_a_folder_of_another_kind_is_not_changed(tmp_path, rng):
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_tasks_that_search_are_served_with_their_prompts_and_pairs(tmp_path, rng):
     import tensorflow as tf
 

@@ -100,7 +100,7 @@ TASKS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("kind", TASKS)
 def test_what_int8_costs_is_in_the_folder(tmp_path, rng, kind):
     task = TASKS[kind](rng)

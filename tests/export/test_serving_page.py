@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize(
     ("block", "folder", "format"),
     [(0, "served/1", "saved_model"), (1, "onnx", "onnx"), (2, "openvino", "openvino")],
@@ -29,7 +29,7 @@ def test_ten_lines_serve_a_model(tmp_path, rng, block, folder, format):
     assert "2, 16" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_vectors_of_tokens_come_from_the_rows_of_the_folder(tmp_path, rng, monkeypatch):
     task = LateInteractionEmbedder.from_encoder(*small_export(rng), token_width=5, query_len=9)
     keras_bert_rebuild.export(task, None, tmp_path / "late", "openvino")

@@ -159,7 +159,7 @@ def test_its_large_weights_are_split_over_devices(tries, config):
                 assert "model" in axes_of(path, weights[path], 2), path
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_every_head_goes_through_every_format(module, config, rng, tmp_path):
     for head in tiny_families.heads_of(module):
         heads = ["mlm", "sop"] if head == "sop" else [head]  # no class of Hugging Face has the one without the other

@@ -134,7 +134,7 @@ def examples(rng, count=32, length=10):
     return ids.astype("int32"), labels
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [False, True])
 def test_a_discriminator_learns_which_tokens_were_replaced(rng, lora):
     model = build_model(small(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), ["rtd"], seq_len=10)

@@ -438,7 +438,7 @@ def test_a_folder_fills_masks_and_keeps_its_tokenizer(folder, tmp_path):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_it_learns_to_tell_cats_from_dogs(folder, tmp_path):
     task = TextClassifier.from_encoder(folder, labels=["cat", "dog"])
     first, last = trained(task, PETS, epochs=12, rate=3e-3)

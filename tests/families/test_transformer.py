@@ -197,7 +197,7 @@ def test_a_model_of_no_fixed_length_takes_texts_beyond_its_config(rng):
     np.testing.assert_allclose(numpy(encoder(ids)), plain_states(values_of(encoder), ids, CONFIG)[0][-1], atol=5e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_trains_and_rematerialisation_and_gathering_change_no_number(rng, ids):
     inputs = [ids, np.eye(2, 11, dtype="int32")]
     model = spread(build_model(CONFIG, ("mlm",)), rng)
@@ -324,7 +324,7 @@ def test_a_task_on_it_is_saved_in_a_folder_of_its_own(tmp_path, rng):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_is_pretrained_and_its_folder_is_read(tmp_path):
     model = {**CONFIG.to_dict(), "labels": (), "hidden_dropout_prob": 0.1}
     settings = {"steps": 2, "batch_size": 4, "seq_len": 16, "next_sentence": "none", "warmup_steps": 1, "tensorboard": False}
@@ -345,7 +345,7 @@ def test_vectors_of_texts_are_cut_to_its_config(rng):
     assert longest_row(encoder) == 600
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_is_fine_tuned_and_predicts(tmp_path, rng):
     save_pretrained(spread(build_model(CONFIG, ("pooler",)), rng), tmp_path / "encoder", "keras", vocabulary=VOCABULARY)
     finetune("classification", tmp_path / "encoder", PETS, PETS, tmp_path / "run", epochs=1, batch_size=4)

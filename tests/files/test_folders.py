@@ -104,7 +104,7 @@ with folders.written_folder(sys.argv[2], ("old-*",)) as partial:
 
 
 @pytest.mark.parametrize("how", ["exchange", "renames"])
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_killed_at_any_point_a_folder_is_old_or_new_and_never_mixed(before, how):
     package = Path(folders.__file__).parents[1]
     original, whole, limit, seen = contents(before), {"config": "new", "weights": "new"}, 0, set()

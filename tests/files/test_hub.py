@@ -1,6 +1,7 @@
 """Models by their name: the real client against a hub on the loopback interface."""
 
 import json
+import resource
 
 import pytest
 from helpers.loopback_hub import COMMIT, LoopbackHub, asked_by_the_client
@@ -38,7 +39,8 @@ def files_in(folder):
 
 def test_only_what_is_read_is_downloaded_and_once(hub, folder):
     path = located("bert-base-uncased")
-    assert files_in(path) == ["1_Pooling/config.json", "config.json", "model.safetensors", "tokenizer.json", "vocab.txt"]
+    small = ["1_Pooling/config.json", "README.md", "config.json", "model.safetensors", "tokenizer.json", "vocab.txt"]
+    assert files_in(path) == small
     assert (path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
     assert origin_of(path / "config.json") == (NAME, COMMIT)
     assert str(origin_of(path)) == f"{NAME}@{COMMIT[:12]}"
@@ -48,7 +50,8 @@ def test_only_what_is_read_is_downloaded_and_once(hub, folder):
 
 
 def test_a_tokenizer_needs_no_weights(hub):
-    assert files_in(located(NAME, weights=False)) == ["1_Pooling/config.json", "config.json", "tokenizer.json", "vocab.txt"]
+    names = ["1_Pooling/config.json", "README.md", "config.json", "tokenizer.json", "vocab.txt"]
+    assert files_in(located(NAME, weights=False)) == names
 
 
 def test_a_config_is_checked_before_weights_are_downloaded(hub):
@@ -64,6 +67,32 @@ def test_a_download_that_broke_off_goes_on(hub, folder):
     hub.broken_off["model.safetensors"] = 30000
     path = located(NAME)
     assert (path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    assert hub.offsets == [30000]
+
+
+def test_a_hub_that_renamed_the_model_and_has_large_files_elsewhere_is_followed(hub, folder):
+    hub.renamed, hub.large_elsewhere = {"someone/old-name": NAME}, True
+    path = located("someone/old-name")
+    assert (path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    assert any(asked.startswith("/api/models/someone/old-name") for _, asked in hub.asked)
+    assert any(asked.startswith("/elsewhere/") for _, asked in hub.asked)
+
+
+def test_a_slow_hub_is_waited_for_as_long_as_something_comes(hub, folder, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 1)
+    hub.seconds_per_chunk = 0.15  # the weights take 1.2 seconds
+    assert (located(NAME) / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+
+
+def test_a_full_disk_is_one_sentence_and_the_next_call_goes_on(hub, folder):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, before[1]))
+    try:
+        with pytest.raises(ValueError, match=rf"{NAME} must have room in .*cache \(File too large\): make room, or set HF_HOME"):
+            located(NAME)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (located(NAME) / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
 def test_a_file_with_another_checksum_is_refused_and_removed(hub):
@@ -166,7 +195,7 @@ def test_weights_are_chosen_by_preference_in_every_folder_that_is_read():
 
 def test_every_model_of_the_table_has_a_short_name_of_its_own_and_a_family_that_is_read():
     assert len(SHORT_NAMES) == len(MODELS)
-    facts = {"family", "parameters", "megabytes", "languages", "licence", "use"}
+    facts = {"family", "parameters", "megabytes", "languages", "licence", "use", "called"}
     for model in MODELS.values():
         assert model.keys() == facts
         assert model["family"] in FAMILIES

@@ -41,7 +41,7 @@ CAPABILITIES = {
     "SavedModel": '`export(..., "saved_model")`',
 }
 
-_IN_GRAPH = "a SavedModel takes text, and TensorFlow has the operations of WordPiece alone"
+_IN_GRAPH = "TensorFlow has the operations of WordPiece alone"
 
 # File of a family and capability to why it is not there. Everything else is tried by tests, and that this is refused.
 MISSING = {

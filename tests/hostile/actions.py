@@ -18,11 +18,12 @@ from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 from keras_bert_rebuild.data.retrieval import read_judgements, read_queries, read_run
 from keras_bert_rebuild.files.reading import parsed_json
+from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.interpret.attribution import Attribution
 from keras_bert_rebuild.keras_2_models import load_keras_2_model
 from keras_bert_rebuild.pretrained import from_pretrained
 from keras_bert_rebuild.recipes.pretraining.recipe import read_recipe
-from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml
+from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.tasks.metrics.ranking import ranking_scores
 from keras_bert_rebuild.tasks.saved_task import load_task

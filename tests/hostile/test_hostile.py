@@ -5,15 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import keras
 import pytest
+from helpers.exhaustive import only_exhaustive
 from hostile.attacks import numbers
 from hostile.pool import Pool
 
 from keras_bert_rebuild.files.limits import limit
 
 TESTS = Path(__file__).parents[1]
-# tox -e hostile gives each of its processes a part of the inputs.
+# Each process of pytest-xdist has a part of the inputs.
 PARTS = 16
 
 
@@ -42,10 +42,8 @@ def judged(names, samples, folder):
     return wrong
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
-    keras.config.backend() != "torch", reason="files of torch are among them; the suite on torch and tox -e hostile run it"
-)
+@pytest.mark.slow(torch=True)
+@pytest.mark.backend("torch")  # files of torch are among them
 def test_a_part_of_the_hostile_files_is_answered_or_refused_and_nothing_is_run(samples, tmp_path):
     assert judged(numbers(part=20), samples, tmp_path) == []
 
@@ -54,7 +52,7 @@ def test_the_set_has_the_stated_size():
     assert len(numbers()) >= 6000
 
 
-@pytest.mark.hostile
+@only_exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all_hostile_files_are_answered_or_refused_and_nothing_is_run(samples, tmp_path, part):

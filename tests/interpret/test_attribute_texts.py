@@ -90,7 +90,7 @@ def one(task, text, pair=None, **options):
     return found
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_number_is_the_answer_of_the_task_and_integrated_gradients_account_for_it(name):
     task, text, pair, answer, options = make(name)
@@ -148,7 +148,7 @@ def test_leaving_a_word_out_is_the_answer_to_the_text_with_a_mask_in_its_place()
     assert task is not model
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["classifier", "tagger", "answer", "reranker", "similarity", "sparse", "masked word"])
 def test_a_text_of_several_windows_has_the_answer_and_the_words_of_the_whole(name):
     task, _, pair, answer, options = make(name)
@@ -173,7 +173,7 @@ def test_only_the_strongest_words_of_a_sparse_vector_count_where_the_task_has_a_
     assert found.value == pytest.approx(float(next(iter(task.ranked_scores(["red dog"], [TEXT], None)))[0]), rel=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_other_weights_change_the_answer():
     """Adebayo et al., 2018, section 3 (https://arxiv.org/abs/1810.03292): a method that explains the model must see its weights."""
     task, *_ = make("classifier")
@@ -196,7 +196,7 @@ def test_a_model_is_left_as_it_was():
     assert all(getattr(variable.value, "grad", None) is None for variable in task.model.weights)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_baselines_differ_and_gradients_of_a_half_precision_model_are_finite():
     task, *_ = make("classifier")
     values = {baseline: one(task, TEXT, baseline=baseline, steps=4).value_at_baseline for baseline in ("mask", "pad", "zero")}
@@ -217,7 +217,7 @@ def test_an_attribution_is_the_same_after_json():
     assert all(word["error"] >= 0 for word in values["words"])
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_without_a_target_it_is_what_the_task_answers():
     task, *_ = make("classifier")
     assert one(task, TEXT).target == f"logit of {task([TEXT])[0].label}"

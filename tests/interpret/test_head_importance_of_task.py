@@ -89,7 +89,7 @@ TASKS = {
 }
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TASKS)
 def test_importances_are_means_of_derivatives_by_a_factor_of_every_head(kind):
     cls, settings, examples = TASKS[kind]
@@ -102,7 +102,7 @@ def test_importances_are_means_of_derivatives_by_a_factor_of_every_head(kind):
     assert importance.examples == len(examples)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_importances_order_heads_as_switching_each_of_them_off_does():
     config = CONFIG.replace(num_hidden_layers=3, num_attention_heads=4, labels=("cat", "dog"))
     model = spread(build_model(config, ["classification"]), np.random.default_rng(1), 0.15)
@@ -213,7 +213,7 @@ def of_one_example(task, examples, changed):
     return losses
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EMBEDDERS)
 def test_importances_for_an_embedder_are_derivatives_of_the_loss_of_the_batch_by_factors_in_the_texts_of_one_example(kind):
     task, examples = embedder_of(kind)
@@ -229,7 +229,7 @@ def test_importances_for_an_embedder_are_derivatives_of_the_loss_of_the_batch_by
     assert importance.examples == len(examples)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_importances_for_an_embedder_order_heads_as_switching_each_of_them_off_does():
     config = CONFIG.replace(num_hidden_layers=3, num_attention_heads=4)
     model = spread(build_model(config, []), np.random.default_rng(1), 0.1)

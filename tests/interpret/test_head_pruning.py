@@ -28,7 +28,7 @@ def asked(model, inputs=INPUTS):
     return keras.ops.convert_to_numpy(outputs[0] if isinstance(outputs, list) else outputs)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra", "distilbert", "albert"])
 def test_a_pruned_model_answers_as_with_its_heads_switched_off(family, tmp_path):
     config = tiny_config(FAMILIES[family], **SIZES, **({"num_hidden_groups": 2} if family == "albert" else {}))

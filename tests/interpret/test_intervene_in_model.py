@@ -160,7 +160,7 @@ def test_vectors_of_texts_are_altered_too():
     np.testing.assert_array_equal(after, before)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_positions_of_packed_rows_are_those_of_every_text():
     encoder = small_encoder(())
     texts = [[2, 5, 6, 3], [2, 9, 3], [2, 7, 8, 10, 3]]
@@ -228,7 +228,7 @@ def test_what_is_not_there_is_refused_in_a_sentence(interventions, words):
         Position(0, -1)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_several_recorded_rows_are_for_a_batch_of_as_many_and_not_for_a_task(classifier):
     model = classifier.model
     both = record(classifier, ["the cat sat", "a dog"], [Block(0), Head(1, 1)])

@@ -37,7 +37,7 @@ def cut(model, blocks):
     return short
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("module", FAMILIES, ids=name_of_module)
 def test_every_depth_is_the_model_that_ends_there(module, rng):
     model = spread(build_model(tiny_config(module), ["mlm"]), rng)
@@ -78,7 +78,7 @@ def test_the_depth_before_the_first_block_is_the_embedding_through_the_head(rng)
     assert lens.top_ids[0, :, 0].tolist() == shares.argmax(-1).tolist()
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_last_depth_is_the_answer_and_words_are_the_users(rng):
     model = small_encoder(["mlm"])
     lens = logit_lens(model, TOKENIZER, "The [MASK]s sat.", "UNLIKE Paris", top_k=3)

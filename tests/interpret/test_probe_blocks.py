@@ -44,7 +44,7 @@ def of_words():
     return probe(small_encoder([]), TOKENIZER, sentences(40, 0), sentences(30, 1))
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_order_of_words_is_known_to_the_model_and_not_to_a_bag(of_texts):
     labels = [example.label for example in texts(80, 1)]
     shares = [labels.count(label) / 80 for label in of_texts.labels]
@@ -56,7 +56,7 @@ def test_the_order_of_words_is_known_to_the_model_and_not_to_a_bag(of_texts):
     assert of_texts.counts == (160, 80)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_words_are_read_from_the_embedding_and_types_are_known_alone(of_words):
     assert of_words.unit == "words"
     assert of_words.labels == ("D", "N", "P", "V")

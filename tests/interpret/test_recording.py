@@ -35,7 +35,7 @@ def test_units_are_recorded_in_the_order_in_which_they_are_named():
         np.testing.assert_allclose(record(model, inputs, [first]).of(first), means[0], atol=1e-6)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_means_over_batches_are_the_mean_over_all_tokens():
     task = small_task(TextClassifier, labels=["cat", "dog"])
     texts, sites = [*TEXTS, "red", "the mat of london and paris"], [Head(0, 0), Block(1)]

@@ -11,6 +11,8 @@ from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import compiled_ahead, compiles_ahead, dispatched, fetched, train_compiled_ahead
 
+pytestmark = pytest.mark.backend
+
 
 @pytest.fixture
 def rows(rng):

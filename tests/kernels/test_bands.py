@@ -15,6 +15,8 @@ from keras_bert_rebuild.kernels import bands
 from keras_bert_rebuild.kernels.bands import WINDOWS, attend_in_bands
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
+pytestmark = pytest.mark.backend
+
 BACKEND = keras.config.backend()
 # Of 65,536 numbers less than one is dropped on average.
 NEARLY_NONE = 1e-9
@@ -52,7 +54,7 @@ def qkv(rng, length, batch=2, heads=2, width=4):
 
 
 # A shape costs a compilation on JAX.
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @settings(max_examples=5 if BACKEND == "jax" else 25, deadline=None)
 @given(
     length=st.integers(1, 19),
@@ -85,7 +87,7 @@ def test_all_forms_are_the_definition(length, window, causal, of_pairs, padding,
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("dropout", [0.0, NEARLY_NONE], ids=["inference", "dropout"])
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -104,7 +106,7 @@ def test_gradients_are_those_of_all_pairs(side, dropout, dtype, rng):
         np.testing.assert_allclose(one, other, rtol=0, atol=scale)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_dropout_drops_probabilities_and_preserves_their_mean(rng):
     ones = ops.ones((2, 400, 4, 4))
     layer = built(4, 4, window=8, attention_dropout=0.5)
@@ -129,7 +131,7 @@ def test_bands_are_used_for_long_texts_only():
     assert keys(WINDOWS * 3 + 1, of_pairs=True) == [WINDOWS * 3 + 1]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_compiled_function_of_any_length_gives_the_same(rng):
     layer = MultiHeadSelfAttention(2, window=2)
     layer.build((None, None, 8))
@@ -145,8 +147,8 @@ def test_a_compiled_function_of_any_length_gives_the_same(rng):
         np.testing.assert_allclose(masked[1, 0], alone[0, 0], atol=1e-5)
 
 
-@pytest.mark.tensorflow
-@pytest.mark.compiles_long
+@pytest.mark.backend("tensorflow")
+@pytest.mark.slow
 @pytest.mark.parametrize("jit", [False, True], ids=["graph", "xla"])
 @pytest.mark.parametrize("rate", [0.0, NEARLY_NONE], ids=["inference", "dropout"])
 def test_a_graph_of_unknown_length_has_both_forms_and_their_gradients(rate, jit, rng):

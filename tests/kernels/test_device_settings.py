@@ -18,6 +18,8 @@ from keras_bert_rebuild.kernels.device_settings import (
     set_matmul_precision,
 )
 
+pytestmark = pytest.mark.backend
+
 BACKEND = keras.backend.backend()
 
 
@@ -143,7 +145,7 @@ def test_only_a_jax_that_knows_the_flag_gets_it(monkeypatch):
     assert os.environ["XLA_FLAGS"] == "--xla_gpu_enable_triton_gemm=true"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.skipif(BACKEND != "jax", reason="a flag of JAX's compiler")
 def test_the_installed_jax_knows_the_flag_and_reads_it_after_the_import():
     import jax
@@ -179,7 +181,7 @@ jax.jit(lambda x: jax.numpy.sin(x) @ x)(jax.numpy.ones((3, 3)))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.skipif(BACKEND != "jax", reason="other backends have no such programs")
 def test_programs_are_kept_in_a_private_folder(tmp_path):
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": "", "PYTHONPATH": ":".join(sys.path)}
@@ -233,7 +235,7 @@ print(len(os.listdir(os.environ["JAX_COMPILATION_CACHE_DIR"])))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.skipif(BACKEND != "jax", reason="other backends have no such programs")
 def test_jax_reads_and_writes_nothing_in_a_named_folder_that_others_can_write_to(tmp_path):
     (tmp_path / "open").mkdir()

@@ -7,6 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild.kernels.gradients import value_and_gradient
 
+pytestmark = pytest.mark.backend
+
 X = np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]], "float32")
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers.pretended_device import PROCESSOR, pretend
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 LENGTH = 128
 NUMBERS = np.stack([np.repeat([1, 51, 0], [50, 70, 8]), np.full(LENGTH, 1)]).astype("int32")
@@ -35,7 +35,7 @@ def compare(kernel, mask, rng):
         np.testing.assert_allclose(one, other, atol=2e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("where", MASKS)
 def test_splash_for_tpus_is_the_plain_form(where, rng):
     from keras_bert_rebuild.kernels.jax_attention import splash_attention
@@ -43,7 +43,7 @@ def test_splash_for_tpus_is_the_plain_form(where, rng):
     compare(splash_attention, MASKS[where], rng)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_splash_takes_lengths_that_are_no_multiple_of_a_tile(rng):
     from keras_bert_rebuild.kernels.jax_attention import splash_attention
 
@@ -51,7 +51,7 @@ def test_splash_takes_lengths_that_are_no_multiple_of_a_tile(rng):
     compare(splash_attention, MASKS["padding before"][:, :100], rng)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_splash_is_split_over_the_devices_of_a_data_parallel(rng):
     import jax
 
@@ -73,7 +73,7 @@ def test_splash_is_finite_for_an_example_of_nothing_but_padding(rng):
     assert np.isfinite(splash_attention(x, x, x, mask, interpret=True)).all()
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_flash_for_gpus_is_the_plain_form(rng):
     from keras_bert_rebuild.kernels.jax_flash import attend_by_sequences
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 
 @pytest.mark.parametrize("name", ["gelu", "gelu_erf"])

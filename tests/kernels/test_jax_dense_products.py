@@ -8,7 +8,7 @@ import pytest
 from helpers.gradients import TOLERANCES, value_and_gradients
 from keras import ops
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_a_sum_over_many_tokens_is_not_rounded_to_bfloat16_on_the_way():
     np.testing.assert_array_equal(np.asarray(gradients(jnp.ones((4, 1024, 3), "float32"))[1], "float32"), 4096)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [False, True], ids=["a mask of keys", "a mask of pairs"])
 def test_attention_without_dropout_has_the_values_and_gradients_of_keras(pairs, rng):
     from keras_bert_rebuild.kernels.jax_dropout import attend
@@ -111,7 +111,7 @@ def test_every_product_of_a_layer_in_training_takes_bfloat16_and_gives_float32(k
     assert set(found) == {("bf16", "bf16", "f32")}
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_step_in_bfloat16_changes_weights_as_one_in_float32_does(rng):
     """Through blocks, attention with padding and the head over the vocabulary."""
     from keras_bert_rebuild import get_model

@@ -4,7 +4,7 @@ import keras
 import pytest
 from helpers.pretended_device import PROCESSOR, pretend
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 
 def test_a_gpu_that_is_only_compiled_for_has_the_kernels_of_its_generation_without_a_trial(monkeypatch):

@@ -1,10 +1,9 @@
 """Dropout on JAX, of numbers and in attention: its bits, its gradients, and what it retains."""
 
-import keras
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 
 def words_of(shape, *seed):
@@ -26,7 +25,7 @@ def test_the_gradient_is_the_same_dropout(shape):
     assert set(np.round(np.ravel(value), 4)) <= {0, np.float32(round(2 / 0.7, 4))}
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_attention_has_the_values_and_gradients_of_the_formula_for_the_same_bits(rng, dtype):
     import jax

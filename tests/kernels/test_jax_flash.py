@@ -13,7 +13,7 @@ from helpers.other_process import finish, start
 from helpers.plain_form import chosen
 from helpers.pretended_device import PROCESSOR, gpu, pretend
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 SEED = np.array([3, 1], "uint32")
 # Two rows of 70 tokens: with blocks of 32, two and a part.
@@ -63,7 +63,7 @@ def normal(rng, shape, dtype="float32"):
     return [jnp.asarray(rng.standard_normal(shape), dtype) for _ in range(4)]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_it_has_the_values_and_gradients_of_the_plain_form_for_the_same_seed(case, rng):
     mask, rate, heads, width, blocks = CASES[case]
@@ -159,7 +159,7 @@ def test_it_lowers_to_triton_for_cuda(dtype, width, length):
     assert [aval.shape for aval in exported.out_avals] == [(), *3 * [tensor.shape]]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize(("remat", "kernels"), [(False, 6), (True, 8)], ids=["", "rematerialised"])
 def test_a_training_step_on_packed_rows_has_three_kernels_a_block_and_no_scores(remat, kernels, monkeypatch):
     from keras_bert_rebuild.kernels import jax_trials
@@ -275,7 +275,7 @@ def test_the_trial_of_rows_without_dropout_tells_a_right_kernel_from_one_that_ig
     jax_trials.flash_is_right.cache_clear()
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_kernel_that_fails_or_computes_something_else_is_not_used(on_a_gpu, rng):
     from keras_bert_rebuild.kernels import jax_flash, jax_trials
 
@@ -305,7 +305,7 @@ def stopped(x):
     return jax.lax.stop_gradient(x)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_two_devices_compute_their_rows_of_the_batch_with_the_bits_of_one_device():
     code, out, err = finish(start("flash_over_devices.py", devices=2))
     assert code == 0, err

@@ -10,7 +10,7 @@ import pytest
 from helpers.pretended_device import PROCESSOR, pretend
 from kernels.test_jax_flash import PACKED, PADDED, SEED, launches, lowers_to_triton, training_step_for_cuda
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 HIDDEN = 20
 # Mask, rate, heads, width, side of a block, whether there are biases.
@@ -68,7 +68,7 @@ def numbers(rng, mask, heads, width, biased, dtype="float32"):
     return {"inputs": inputs, "weights": weights, "upstream": upstream}
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_it_has_the_values_and_gradients_of_three_products_for_the_same_seed(case, rng):
     mask, rate, heads, width, side, biased = CASES[case]
@@ -126,7 +126,7 @@ def pass_trial(monkeypatch):
     monkeypatch.setattr(jax_trials, "has_merged_flash", lambda dense, heads, dropout: True)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize(("remat", "kernels"), [(False, 6), (True, 8)], ids=["", "rematerialised"])
 def test_a_training_step_has_three_kernels_and_one_product_of_the_inputs_a_block(remat, kernels, monkeypatch):
     pass_trial(monkeypatch)
@@ -136,7 +136,7 @@ def test_a_training_step_has_three_kernels_and_one_product_of_the_inputs_a_block
     assert len(re.findall(r"dot_general.*-> tensor<2x48x96xbf16>", program)) == 2 + 2 * remat
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_the_kernel_does_not_take(monkeypatch, rng):
     from keras_bert_rebuild.kernels import jax_flash_merged
     from keras_bert_rebuild.layers import MultiHeadSelfAttention
@@ -172,7 +172,7 @@ def test_the_layer_has_the_values_of_the_plain_form_and_does_without_for_what_th
         assert not used, options
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_trial_tells_a_right_kernel_from_one_that_forgets_its_biases(monkeypatch):
     from keras_bert_rebuild.kernels import jax_flash_merged, jax_trials
 

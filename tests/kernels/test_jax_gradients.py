@@ -10,6 +10,8 @@ from keras import ops
 from keras_bert_rebuild import AdamW
 from keras_bert_rebuild.kernels import operations
 
+pytestmark = pytest.mark.backend
+
 BACKEND = keras.config.backend()
 SMALL = 8192  # of `jax_gradients`
 SHAPES = [(3,), (300, 256), (), (SMALL,), (SMALL + 1,), (2, 5)]
@@ -44,7 +46,7 @@ def test_a_value_that_is_not_finite_makes_the_factor_nan(size, value):
     assert np.isnan(ops.convert_to_numpy(clip_factor(gradients, 1.0)))
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.skipif(BACKEND != "jax", reason="a file of the JAX backend")
 def test_a_model_learns_the_same_as_with_the_clipping_of_keras(monkeypatch, rng):
     x, y = small_batch(rng)

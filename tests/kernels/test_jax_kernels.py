@@ -8,7 +8,7 @@ from helpers.small import compiled, small_batch, small_model
 
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 # Which tokens of two examples are not padding.
 MASKS = {
@@ -49,7 +49,7 @@ def test_an_example_with_only_padding_is_finite(rng):
     assert np.isfinite(answer).all()
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("remat", [False, True])
 def test_a_training_step_is_the_same_without_a_branch(rng, monkeypatch, remat):
     from keras_bert_rebuild.kernels import jax_kernels

@@ -4,7 +4,6 @@ import functools
 import json
 import re
 
-import keras
 import numpy as np
 import pytest
 from helpers.other_process import finish, start
@@ -13,7 +12,7 @@ from kernels.test_jax_flash import lowers_to_triton
 
 from keras_bert_rebuild.layers.seam import kernel_of
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 EPSILON = 1e-5
 
@@ -128,7 +127,7 @@ def test_it_lowers_to_triton_for_cuda(dtype, width):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_two_devices_compute_their_rows_of_the_batch_and_add_their_gradients_of_the_weights():
     code, out, err = finish(start("norm_over_devices.py", devices=2))
     assert code == 0, err

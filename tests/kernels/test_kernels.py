@@ -24,6 +24,8 @@ from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, 
 from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 from keras_bert_rebuild.layers.seam import seam
 
+pytestmark = pytest.mark.backend
+
 ROOT = Path(__file__).parents[2]
 BACKEND = keras.config.backend()
 MASK = np.arange(6) < np.array([6, 4])[:, None]
@@ -335,7 +337,7 @@ def test_symbolic_tensors_pass_through_the_training_kernels():
     assert np.isfinite(ops.convert_to_numpy(outputs)).all()
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_an_inference_graph_needs_no_xla():
     import tensorflow as tf
 

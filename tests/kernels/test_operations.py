@@ -12,6 +12,8 @@ from keras import ops
 from keras_bert_rebuild.layers import Dense, Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention, PositionEmbedding
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
 
+pytestmark = pytest.mark.backend
+
 
 def in_training(function):
     """The activation of a feed-forward network in training."""

@@ -26,7 +26,7 @@ from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.pretraining_model import reads_padding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
 
-pytestmark = pytest.mark.skipif(keras.config.backend() == "jax", reason="JAX compiles a program for each number of rows")
+pytestmark = pytest.mark.backend("tensorflow", "torch")
 
 SIZES_OF_MODEL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 60}
 
@@ -75,7 +75,7 @@ def test_a_shape_has_few_numbers_of_rows_and_a_full_batch_has_all(length):
     assert max(seen) == 4 * length
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
 def test_attention_of_tokens_alone_has_the_values_and_gradients_of_a_batch(lengths, seed):
@@ -159,7 +159,7 @@ LEARNING = {
 }
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LEARNING)
 def test_a_pretraining_model_learns_the_same(kind, seen, monkeypatch, rng):
     part, make = LEARNING[kind]
@@ -184,7 +184,7 @@ def test_a_pretraining_model_learns_the_same(kind, seen, monkeypatch, rng):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_dropout_differs_by_token_and_step_and_depends_on_the_seed_alone(seen, rng):
     x, (labels, _) = small_batch(rng)
 
@@ -223,7 +223,7 @@ def test_an_intervention_gets_the_layout_of_the_batch(seen, rng):
     assert not seen
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_what_reads_padding_gets_all_of_it(seen, rng):
     x, y = small_batch(rng)
     model = compiled(small_model(), max_predictions=4)

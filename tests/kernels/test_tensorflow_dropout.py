@@ -1,11 +1,10 @@
 """Dropout on TensorFlow, of numbers and in attention: its gradients, shapes and what it retains."""
 
-import keras
 import numpy as np
 import pytest
 from helpers.gradients import TOLERANCES, rounded, value_and_gradients
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="a file of the TensorFlow backend")
+pytestmark = pytest.mark.backend("tensorflow")
 
 
 def softmax(scores):

@@ -1,11 +1,10 @@
 """Layer normalisation on TensorFlow: values and gradients of the definition in float64, on a processor and in the other form."""
 
-import keras
 import numpy as np
 import pytest
 from kernels.test_jax_norm import EPSILON, by_definition
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="a file of the TensorFlow backend")
+pytestmark = pytest.mark.backend("tensorflow")
 
 
 def outputs_and_gradients(x, gamma, beta, upstream, axis=-1):

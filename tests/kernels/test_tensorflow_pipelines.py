@@ -8,7 +8,7 @@ from helpers.recording_model import Numbered, OtherModel, numbered, recording_mo
 from keras_bert_rebuild.data.batches import EpochBatches
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, checked_data, in_epochs
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = pytest.mark.backend("tensorflow")
 
 
 class Lengths(EpochBatches):
@@ -100,7 +100,7 @@ class Growing(Users):
         self.batches = (*self.batches, self.batches[0])
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_users_dataset_without_hooks_is_read_through_a_pipeline_and_shuffled_as_in_keras():
     data = Users(*(numbered(0, index) for index in range(9)))
     assert not isinstance(pipeline(data)[1], CheckedPyDataset)

@@ -18,7 +18,7 @@ from keras_bert_rebuild.layers import Add
 from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "torch", reason="a file of the torch backend")
+pytestmark = pytest.mark.backend("torch")
 
 # A row, tokens alone, one token, as while tracing, and others.
 SHAPES = ((1, 9), (4, 1), (1, 1), (3, 8), (5, 16))
@@ -103,7 +103,7 @@ def test_a_graph_follows_the_weights(graphs, policy, tolerance):
     assert [graph.calls for graph in graphs] == [4]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("fused", [False, True], ids=["our AdamW", "torch's fused AdamW"])
 def test_a_graph_in_half_precision_follows_training(graphs, fused):
     import torch
@@ -126,7 +126,7 @@ def test_a_graph_in_half_precision_follows_training(graphs, fused):
     assert [graph.calls for graph in graphs] == [4]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_graph_in_half_precision_converts_weights_once(graphs):
     keras.config.set_dtype_policy("mixed_bfloat16")
     model = small_encoder(())
@@ -143,7 +143,7 @@ def test_a_graph_in_half_precision_converts_weights_once(graphs):
     assert all(one is other for one, other in zip(weights, graph._weights(), strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_variables_that_are_added_have_a_graph_of_their_own(graphs):
     model = small_encoder(())
     inputs = rows(model, (2, 7))
@@ -158,7 +158,7 @@ def test_variables_that_are_added_have_a_graph_of_their_own(graphs):
     assert [graph.calls for graph in graphs] == [2, 3]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_model_without_a_graph_is_tried_once_and_answered_by_its_layers(graphs):
     model = build_model(tiny_config(xlnet), ("classification",))  # takes the last token of each row
     inputs = rows(model, (2, 7))

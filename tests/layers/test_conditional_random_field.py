@@ -10,6 +10,8 @@ from helpers.check_layer import check_layer
 from keras_bert_rebuild.layers import ConditionalRandomField
 from keras_bert_rebuild.layers.conditional_random_field import marginals, viterbi
 
+pytestmark = pytest.mark.backend
+
 X = np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")
 
 

@@ -7,6 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild.layers import ExtractFirsts
 
+pytestmark = pytest.mark.backend
+
 # Rows of 16 tokens have two outputs.
 NUMBERS = np.array([[1] * 5 + [6] * 7 + [0] * 4, [1] * 16], "int32")
 

@@ -7,6 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild import layers
 
+pytestmark = pytest.mark.backend
+
 
 def numpy(x):
     return keras.ops.convert_to_numpy(x)
@@ -95,7 +97,7 @@ def test_history_only_attention_does_not_see_later_positions(rng):
     assert np.abs(numpy(layer(x))[:, 3:] - numpy(layer(changed))[:, 3:]).max() > 1e-3
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_attention_with_dropout_is_right_on_average(rng):
     x = rng.normal(size=(1, 5, 8)).astype("float32")
     layer = layers.MultiHeadSelfAttention(2, attention_dropout=0.3, history_only=True)

@@ -13,6 +13,8 @@ from keras_bert_rebuild.layers.masks import (
     visible_pairs,
 )
 
+pytestmark = pytest.mark.backend
+
 NUMBERS = np.array([[1, 1, 1, 4, 4, 6, 6, 6, 0], [1, 1, 1, 1, 1, 1, 1, 8, 8]], "int32")
 
 

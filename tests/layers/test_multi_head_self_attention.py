@@ -6,6 +6,8 @@ import pytest
 
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
+pytestmark = pytest.mark.backend
+
 
 def test_packed_sequences_do_not_see_one_another(rng):
     layer = MultiHeadSelfAttention(2)

@@ -2,9 +2,12 @@
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from keras_bert_rebuild.layers import ScoredTokens
+
+pytestmark = pytest.mark.backend
 
 
 def test_tokens_that_are_not_compared_have_zeros_and_no_mask_goes_on(rng):

@@ -15,6 +15,8 @@ from keras_bert_rebuild.layers import FeedForward, LayerNormalization, MultiHead
 from keras_bert_rebuild.layers.activations import gelu
 from keras_bert_rebuild.layers.seam import PLAIN, Execution, Kernel, attach, executing, execution, kernel_of, seam
 
+pytestmark = pytest.mark.backend
+
 
 @seam
 def inner(x):

@@ -7,6 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild import layers
 
+pytestmark = pytest.mark.backend
+
 MASKS = np.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
 LAYERS = {
     "root": layers.MaskedSquareRootPool1D,

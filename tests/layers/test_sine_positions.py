@@ -6,6 +6,8 @@ import pytest
 
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
+pytestmark = pytest.mark.backend
+
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("training", [False, True])

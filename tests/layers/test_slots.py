@@ -8,13 +8,15 @@ from keras import ops
 
 from keras_bert_rebuild.layers.masks import at_positions, nan_if_left_out, slots_of
 
+pytestmark = pytest.mark.backend
+
 
 def in_slots(labelled, slots):
     """The positions of the labels in order, then the others in order, cut to the number of slots."""
     return np.argsort(~labelled, axis=1, kind="stable")[:, :slots]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @given(BATCHES)
 @of_batches
 def test_labels_come_first_and_in_order(batch):

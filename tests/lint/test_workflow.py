@@ -1,11 +1,25 @@
-"""The workflow uses environments and versions that exist."""
+"""CI and the workflow run environments and versions that exist, and all those that need no browser and no compiler of a device."""
 
 import configparser
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 WORKFLOW = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+SCRIPT = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def read(name):
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read(ROOT / name, encoding="utf-8")
+    return parser
+
+
+TOX, SETUP = read("tox.ini"), read("setup.cfg")
+ENVIRONMENTS = {section.partition(":")[2] for section in TOX.sections() if section.startswith("testenv:")}
+FIRST = set(TOX["tox"]["env_list"].split(", "))
 
 
 def job(name):
@@ -13,72 +27,63 @@ def job(name):
     return re.split(r"^  (?=\S)", WORKFLOW.partition("\njobs:\n")[2].partition(f"  {name}:\n")[2], maxsplit=1, flags=re.M)[0]
 
 
-def listed(name, part):
-    """The values of a list in a part of the workflow, on one line or a line each."""
-    line = re.search(rf"^ *{name}: \[(.+)\]", part, re.M)
-    values = line[1].split(", ") if line else re.findall(r"^          - (\S+)$", part, re.M)
-    return [value.strip('"') for value in values]
+def commands(part):
+    return re.findall(r"^          - (.*tox .+)$", part, re.M)
 
 
-def environments():
-    """The environments of tox, and those of its four runs: `tox`, `tox -m quick`, `tox -m full`, `tox -m weekly`."""
-    tox = configparser.ConfigParser(interpolation=None)
-    tox.read(ROOT / "tox.ini", encoding="utf-8")
-    labels = dict(line.split(" = ") for line in tox["tox"]["labels"].strip().splitlines())
-    names = lambda text: {name.strip() for name in text.split(",")}  # noqa: E731
-    there = {section.partition(":")[2] for section in tox.sections() if section.startswith("testenv:")}
-    return there, names(tox["tox"]["env_list"]), *(names(labels[name]) for name in ("quick", "full", "weekly"))
+def named(text):
+    """The environments of all commands of tox in a text."""
+    return {name for names in re.findall(r"-e ([\w,]+)", text) for name in names.split(",")}
 
 
-def test_a_push_runs_tox_and_tox_full_in_at_most_six_jobs():
-    there, first, _, full, _ = environments()
-    jobs = listed("environments", job("push"))
-    assert len(jobs) <= 6
-    assert first | full <= {name for names in jobs for name in names.split(",")} <= there
+def test_there_are_at_most_ten_environments():
+    assert len(ENVIRONMENTS) <= 10
+
+
+def test_there_are_two_marks():
+    declared = re.findall(r"^(\w+): ", SETUP["tool:pytest"]["markers"], re.M)
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    used = {mark for source in sources for mark in re.findall(r"pytest\.mark\.(\w+)", source)}
+    assert declared == ["slow", "backend"]
+    assert used - {"filterwarnings", "parametrize", "skipif", "timeout", "usefixtures"} == set(declared)
+
+
+def test_a_push_has_at_most_six_jobs():
+    assert len(commands(job("push"))) <= 6
+
+
+@pytest.mark.parametrize("text", [SCRIPT, job("push")], ids=["ci", "push"])
+def test_every_environment_that_ci_can_have_is_run(text):
+    assert FIRST <= ENVIRONMENTS
+    assert named(text) == ENVIRONMENTS - {"browser", "compilers"}
 
 
 def test_mondays_run_what_a_push_leaves_out():
-    *_, weekly = environments()
-    assert weekly <= set(listed("environment", job("weekly")))
+    assert {"tox -e tf -- tests", "tox -e jax -- tests", "tox -e lint -- tests/package"} <= set(commands(job("weekly")))
     for name in ("weekly", "versions"):
+        assert named(job(name)) <= ENVIRONMENTS
         assert "if: github.event_name == 'schedule' ||" in job(name)
 
 
-def test_the_full_and_the_weekly_run_have_every_other_environment_that_ci_can_run():
-    there, first, quick, full, weekly = environments()
-    assert quick <= there
-    assert not first & full | first & weekly | full & weekly
-    # A browser, a TPU compiler, other versions, an hour.
-    assert there - first - full - weekly - quick == {"browser", "tpu", "cuda", "lowest", "coverage", "soak"}
+def test_every_folder_that_is_left_out_unless_named_is_named():
+    texts = TOX["testenv:lint"]["commands"] + TOX["testenv:browser"]["commands"] + TOX["testenv:compilers"]["commands"] + WORKFLOW
+    for folder in SETUP["tool:pytest"]["norecursedirs"].split()[1:]:
+        assert (ROOT / "tests" / folder).is_dir()
+        assert re.search(rf"tests(\{{/\}}|/){folder}", texts), folder
 
 
-def test_the_environments_choose_no_test_that_setup_cfg_leaves_out():
-    declared = configparser.ConfigParser()
-    declared.read(ROOT / "setup.cfg", encoding="utf-8")
-    left_out = set(re.findall(r"not (\w+)", declared["tool:pytest"]["addopts"]))
-    by_name = re.search(r"^BY_NAME = \{(.+)\}$", (ROOT / "tests" / "helpers" / "runs.py").read_text(encoding="utf-8"), re.M)[1]
-    assert left_out == set(re.findall(r'"(\w+)"', by_name))
+def test_every_folder_that_ci_names_exists():
+    (names,) = re.findall(r"tests/\{([^}]+)\}", SCRIPT)
+    assert [name for name in names.split(",") if not (ROOT / "tests" / name).exists()] == []
 
 
-def test_ci_runs_both_and_fails_where_either_does():
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "pip install --quiet tox && run\nstatus=$?" in script
-    assert "in $(python3 -m tox -q -l -m full)" in script
-    assert 'run -e "$environment" || status=1' in script
-
-
-def test_ci_knows_how_long_every_environment_takes_and_has_time_for_all():
-    *_, full, _ = environments()
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    seconds = dict(re.findall(r"\[([\w-]+)\]=(\d+)", script))
-    minutes, known = (int(re.search(rf"^{name}=(\d+)$", script, re.M)[1]) for name in ("minutes", "known"))
-    assert set(seconds) == full
-    assert known + sum(map(int, seconds.values())) <= 60 * minutes <= 2400
+def test_ci_knows_how_long_every_part_takes_and_has_time_for_all():
+    minutes, known = (int(re.search(rf"^{name}=(\d+)$", SCRIPT, re.M)[1]) for name in ("minutes", "known"))
+    seconds = re.findall(r"^part (\d+) -e \w+", SCRIPT, re.M)
+    assert known + sum(map(int, seconds)) <= 60 * minutes <= 2400
 
 
 def test_the_workflow_runs_every_python_that_setup_cfg_names_and_the_oldest_keras():
-    declared = configparser.ConfigParser()
-    declared.read(ROOT / "setup.cfg", encoding="utf-8")
-    versions = job("versions")
-    assert listed("python", versions) == re.findall(r"Python :: (3\.\d+)", declared["metadata"]["classifiers"])
-    assert re.search(r"keras>=(\S+)", declared["options"]["install_requires"])[1] in listed("keras", versions)
+    python, keras = (re.search(rf"^ *{name}: \[(.+)\]", job("versions"), re.M)[1] for name in ("python", "keras"))
+    assert re.findall(r"[\d.]+", python) == re.findall(r"Python :: (3\.\d+)", SETUP["metadata"]["classifiers"])
+    assert re.search(r"keras>=(\S+)", SETUP["options"]["install_requires"])[1] in re.findall(r"[\d.]+", keras)

@@ -115,7 +115,7 @@ def test_a_new_adapter_hardly_changes_the_output(rng):
     assert np.abs(answers(adapted, ids, ids * 0)[0] - before).max() > 0.1
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_trainable_prefixes_of_the_readme_train_adapters_and_norms_alone(rng):
     model = compiled(with_adapters(trainable=[*trained_of_readme(2), "MLM", "NSP"]), optimizer=keras.optimizers.SGD(0.5))
     assert {v.path.split("/")[0] for v in model.trainable_weights if v.path.startswith("E")} == set(trained_of_readme(2))
@@ -164,7 +164,7 @@ def test_a_format_without_names_for_adapters_refuses_them(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_rematerialised_blocks_learn_the_same_with_adapters(rng):
     x, y = small_batch(rng)
     losses = []

@@ -19,8 +19,10 @@ from keras_bert_rebuild.models.label_means import LabelMeansModel
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
+pytestmark = pytest.mark.backend
 
-@pytest.mark.tensorflow
+
+@pytest.mark.backend("tensorflow")
 def test_a_training_step_is_traced_once(rng, monkeypatch):
     """Tracing and compiling is most of the time of a short training."""
     traced = []
@@ -58,7 +60,7 @@ def test_a_fitted_model_is_freed_whatever_it_was_fitted_on(data):
     assert model() is None
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True] if keras.config.backend() != "torch" else [False])
 def test_ten_fitted_models_are_freed(jit_compile):
     models = [fitted(lambda: (Numbered(2),), jit_compile=jit_compile) for _ in range(10)]
@@ -66,7 +68,7 @@ def test_ten_fitted_models_are_freed(jit_compile):
     assert [model() for model in models] == [None] * 10
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_a_model_that_was_fitted_on_a_tf_dataset_is_freed():
     import tensorflow as tf
 
@@ -75,8 +77,8 @@ def test_a_model_that_was_fitted_on_a_tf_dataset_is_freed():
     assert model() is None
 
 
-@pytest.mark.tensorflow
-@pytest.mark.compiles_long
+@pytest.mark.backend("tensorflow")
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"loss_chunk": 4}])
 def test_fitting_another_model_leaves_no_graph_behind(rng, options):
     import tensorflow as tf
@@ -93,7 +95,7 @@ def test_fitting_another_model_leaves_no_graph_behind(rng, options):
     assert graphs_after_another() == first
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_the_data_of_an_ended_training_is_freed():
     data = Numbered(2)
     inputs = keras.Input((2,))
@@ -159,7 +161,7 @@ class Guided(BertModel):
     train_step = guided_step
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_training_step_of_keras_guide_trains_as_in_a_plain_model(rng):
     (ids, segments, _), _ = small_batch(rng)
     labels = rng.integers(0, 2, 8)

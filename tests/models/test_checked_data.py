@@ -205,7 +205,7 @@ KINDS = [
     pytest.param(lambda batch: {"x": Repeated(batch)}, id="PyDataset"),
     pytest.param(lambda batch: {"x": (batch for _ in range(2))}, id="generator"),
     pytest.param(loader, id="DataLoader"),
-    pytest.param(tf_dataset, id="tf.data", marks=pytest.mark.tensorflow),
+    pytest.param(tf_dataset, id="tf.data", marks=pytest.mark.backend("tensorflow")),
 ]
 
 
@@ -228,7 +228,7 @@ def plain_and_ours(inputs, outputs):
 
 
 # Keras warns about structures other than that of the graph, and at the end of a generator.
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (2, 2)])

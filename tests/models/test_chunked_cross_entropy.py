@@ -7,6 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN, label_log_probabilities
 
+pytestmark = pytest.mark.backend
+
 
 def answers(features, table, bias, labels, chunk):
     tensors = [ops.convert_to_tensor(np.asarray(x, dtype)) for x, dtype in ((features, "float32"), (table, "float32"))]

@@ -5,11 +5,14 @@ import weakref
 
 import keras
 import numpy as np
+import pytest
 from helpers.small_tasks import small_encoder
 
 from keras_bert_rebuild.layers import Add
 from keras_bert_rebuild.layers.seam import Execution, executing, execution
 from keras_bert_rebuild.models.running_step import FUNCTIONS, follow_execution
+
+pytestmark = pytest.mark.backend
 
 INPUTS = [np.array([[2, 5, 6, 3]]), np.zeros((1, 4), int)]
 

@@ -11,6 +11,8 @@ from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss, Sto
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 
+pytestmark = pytest.mark.backend
+
 
 class Silent(keras.callbacks.Callback):
     """Does nothing after a batch."""
@@ -51,7 +53,7 @@ def test_our_callbacks_leave_the_logs_on_the_device(tmp_path):
     assert not stays_on_device(None)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_callback_gets_tensors_if_no_other_needs_numbers(model):
     looking, reading = Looking(), Reading()
     history = model.fit(batches(3), verbose=0, callbacks=[looking])

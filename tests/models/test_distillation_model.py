@@ -14,7 +14,7 @@ from keras_bert_rebuild.models.distillation_objectives import AttentionRelations
 from keras_bert_rebuild.training.state.train_state import read_state
 
 # Two models with every layer of a block.
-pytestmark = pytest.mark.compiles_long
+pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
 LENGTH, PADDING = 10, 3
 MODULES = {name_of_module(module): module for module in modules()}
@@ -117,7 +117,7 @@ def gradients(model, x, labels, **settings):
     return changes
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_chunks_and_rematerialisation_change_no_gradient(rng):
     model = pair(rng)
     x, labels = batch(rng, model)
@@ -143,7 +143,9 @@ def test_the_teacher_is_neither_trained_nor_counted_nor_saved(rng):
     assert "weights/Distillation-Projection/kernel" in weights
 
 
-@pytest.mark.parametrize("name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES if name != "bert")])
+@pytest.mark.parametrize(
+    "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow(torch=True)) for name in FAMILIES if name != "bert")]
+)
 def test_a_student_equal_to_its_teacher_is_at_the_minimum_of_every_objective(rng, name):
     config = tiny(name)
     teacher, student = (build_model(config, ["mlm"]) for _ in range(2))

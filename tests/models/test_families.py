@@ -59,7 +59,7 @@ def test_the_config_counts_the_parameters_of_the_built_model(family):
         assert heads_of(model) == heads
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("family", HEADS)
 def test_the_heads_train_at_gathered_positions(family, rng):
     config = small_config(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

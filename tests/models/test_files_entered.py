@@ -8,10 +8,13 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 from helpers.small import compiled, small_batch, small_model
 
 import keras_bert_rebuild
 from keras_bert_rebuild import compile_model
+
+pytestmark = pytest.mark.backend
 
 PACKAGE = Path(keras_bert_rebuild.__file__).parent
 

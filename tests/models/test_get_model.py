@@ -14,6 +14,8 @@ from helpers.small import BLOCKS, LENGTH, VOCAB, small_model
 import keras_bert_rebuild
 from keras_bert_rebuild import get_model
 
+pytestmark = pytest.mark.backend
+
 ARTICLE = {
     "token_num": 30000,
     "head_num": 12,
@@ -254,7 +256,7 @@ def test_a_model_without_blocks_needs_heads():
         small_model(transformer_num=0, training=False)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_classifier_is_built_on_the_pooled_output_as_keras_berts_notebooks_do(rng):
     model = small_model(trainable=True)
     output = keras.layers.Dense(2, activation="softmax")(model.get_layer("NSP-Dense").output)

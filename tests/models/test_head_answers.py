@@ -9,6 +9,8 @@ from keras_bert_rebuild.models.step_plan import LOG_PROBABILITIES, LOGITS, PROBA
 from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, ConditionalRandomFieldLoss, LabelLoss, SpanLoss
 
+pytestmark = pytest.mark.backend
+
 SIZES = {"vocab_size": 30, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
 OF_LOGITS = [PretrainingLoss(), LabelLoss(), SpanLoss(), ChoiceLoss(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)]
 OF_PROBABILITIES = [

@@ -8,6 +8,8 @@ from helpers.small import LENGTH, VOCAB, small_batch, spread
 
 from keras_bert_rebuild import BertConfig, build_model
 
+pytestmark = pytest.mark.backend
+
 # Name of an output, and how it is computed from its logits.
 OUTPUTS = {
     "NSP": softmax,
@@ -21,7 +23,7 @@ OUTPUTS = {
 HEADS = ("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice", "rtd")
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_large_logits_retain_their_precision_in_bfloat16(rng):
     keras.config.set_dtype_policy("mixed_bfloat16")
     config = BertConfig(

@@ -187,7 +187,7 @@ def test_a_prediction_that_would_fill_the_memory_says_so_before_it_starts(monkey
         model.predict((ids, ids * 0, ids * 0))
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_a_tf_dataset_is_checked_batch_by_batch(rng):
     import tensorflow as tf
 
@@ -202,7 +202,7 @@ def test_a_tf_dataset_is_checked_batch_by_batch(rng):
         model.fit(bad, verbose=0)
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_a_dataset_that_a_strategy_has_distributed_is_left_alone():
     import tensorflow as tf
 

@@ -14,6 +14,8 @@ from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 from keras_bert_rebuild.training.pair_losses import CosineLoss
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, LabelLoss, SpanLoss
 
+pytestmark = pytest.mark.backend
+
 EXAMPLES, SHORT = 16, 6
 # Means over examples or batches differ by far more.
 EXACT = 1e-6
@@ -93,7 +95,7 @@ def evaluated(model, *data, **arguments):
 VARIANTS = {"all positions": {}, "gathered": {"max_predictions": 8}, "in chunks": {"max_predictions": 8, "loss_chunk": 5}}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_evaluation_is_the_mean_over_all_labels_at_every_batch_size_in_every_order_and_in_buckets(data, weights, variant):
     model = model_of(weights, **VARIANTS[variant])
@@ -107,7 +109,7 @@ def test_an_evaluation_is_the_mean_over_all_labels_at_every_batch_size_in_every_
     assert evaluated(model, in_buckets(*data)) == pytest.approx(expected, rel=EXACT)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_training_reports_the_same_and_so_do_validation_and_single_batches(data, weights):
     model = model_of(weights, max_predictions=8)  # its rate is 0
     expected = of_all_labels(model, *data)
@@ -121,7 +123,7 @@ def test_training_reports_the_same_and_so_do_validation_and_single_batches(data,
     assert model.train_on_batch(*first, return_dict=True) == expected
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_sample_weights_weight_labels_as_in_keras(data, weights, rng):
     model = model_of(weights, max_predictions=8)
     each = rng.uniform(0.1, 2, EXAMPLES), rng.uniform(0.1, 2, EXAMPLES)
@@ -131,7 +133,7 @@ def test_sample_weights_weight_labels_as_in_keras(data, weights, rng):
         assert got == pytest.approx(expected, rel=EXACT), size
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_weights_of_positions_are_taken_in_batches_of_any_length(data, weights, rng):
     model = model_of(weights, max_predictions=8)
     (ids, segments, chosen), (labels, pairs) = data
@@ -146,7 +148,7 @@ def test_weights_of_positions_are_taken_in_batches_of_any_length(data, weights, 
     assert evaluated(model, NumberedBatches(batch, 0, 2)) == pytest.approx(expected, rel=EXACT)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_loss_weights_and_regularisers_are_included(data, weights):
     model = model_of(weights, max_predictions=8, loss_weights=[0.5, 3.0])
     kernel = model.get_layer("NSP").kernel
@@ -158,7 +160,7 @@ def test_loss_weights_and_regularisers_are_included(data, weights):
         assert evaluated(model, *data, batch_size=size) == pytest.approx(expected, rel=EXACT), size
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_keras_loss_next_to_ours_has_its_own_mean(data, weights):
     model = small_model(seq_len=None)
     model.set_weights(weights)
@@ -190,7 +192,7 @@ def test_one_head_reports_the_mean_as_its_loss(data, weights):
         assert model.evaluate(x, labels, batch_size=size, verbose=0) == expected, size
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_names_and_their_order_are_those_of_keras(data, weights):
     model = model_of(weights, max_predictions=8)
     names = ["loss", "MLM_loss", "NSP_loss", "MLM_accuracy", "MLM_perplexity", "NSP_accuracy"]
@@ -205,7 +207,7 @@ def test_names_and_their_order_are_those_of_keras(data, weights):
     ]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_model_from_a_file_reports_the_same_and_its_file_holds_no_sums(data, weights, tmp_path):
     model = model_of(weights, max_predictions=8, metrics="accuracy")
     expected = evaluated(model, *data, batch_size=3)
@@ -218,7 +220,7 @@ def test_a_model_from_a_file_reports_the_same_and_its_file_holds_no_sums(data, w
     assert not [name for name in names if "means" in name or "metric" in name]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_compiling_again_leaves_nothing_of_the_old_losses(data, weights):
     model = model_of(weights, max_predictions=8)
     evaluated(model, *data)
@@ -232,7 +234,7 @@ def test_compiling_again_leaves_nothing_of_the_old_losses(data, weights):
     assert of_keras["loss"] == pytest.approx(of_keras["MLM_loss"] + of_keras["NSP_loss"], rel=EXACT)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.skipif(keras.config.backend() == "torch", reason="there Keras takes one step at a time")
 def test_several_steps_in_one_call_report_the_same(data, weights):
     model = model_of(weights, max_predictions=8, steps_per_execution=4, jit_compile=True)

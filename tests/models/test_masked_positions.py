@@ -10,6 +10,8 @@ from keras import ops
 from keras_bert_rebuild.layers.masks import at_positions, slots_of
 from keras_bert_rebuild.models.masked_positions import flat_labels, labelled_positions, weights_at
 
+pytestmark = pytest.mark.backend
+
 
 def numpy(x):
     return keras.ops.convert_to_numpy(x)
@@ -17,7 +19,7 @@ def numpy(x):
 
 @given(BATCHES)
 @of_batches
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_values_and_weights_are_taken_where_the_slots_are(batch):
     labelled, slots = batch
     tensor, (size, length) = ops.convert_to_tensor(labelled), labelled.shape
@@ -43,7 +45,7 @@ def test_values_and_weights_are_taken_where_the_slots_are(batch):
 
 @given(BATCHES)
 @of_batches
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_rows_of_labels_are_concatenated_over_the_examples(batch):
     labelled, _ = batch
     size, length = labelled.shape

@@ -4,6 +4,8 @@ import pytest
 
 from keras_bert_rebuild.models import memory
 
+pytestmark = pytest.mark.backend
+
 
 @pytest.mark.parametrize(("limit", "free"), [(1000, 700), (300, 0)])
 def test_the_file_cache_of_a_container_counts_as_free(limit, free, tmp_path, monkeypatch):

@@ -8,6 +8,8 @@ from keras_bert_rebuild import AdamWarmup, compile_model
 from keras_bert_rebuild.layers import get_embedding, get_inputs
 from keras_bert_rebuild.models.get_model import FIELDS, OLD
 
+pytestmark = pytest.mark.backend
+
 # Argument, and what the message names.
 REPLACED = {
     "custom_layers": "call the layers that replaced the encoder",

@@ -17,7 +17,7 @@ MODULES = {name_of_module(module): module for module in modules()}
 # XLNet's heads on pairs read the last token of a row.
 WITH_PAIRS = [name for name in MODULES if name != "xlnet"]
 
-pytestmark = pytest.mark.compiles_long
+pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
 
 def pair(head="nsp", name="bert", **changes):

@@ -16,7 +16,7 @@ from keras_bert_rebuild.training.lora import without_lora
 
 MODULES = {name_of_module(module): module for module in modules()}
 
-pytestmark = pytest.mark.compiles_long
+pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
 
 def tiny(name, **changes):

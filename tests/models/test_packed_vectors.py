@@ -13,6 +13,8 @@ from keras_bert_rebuild.data.labelled.group_batches import PackedGroups
 from keras_bert_rebuild.models.packed_vectors import POOLINGS, TextVectors, can_be_packed, pooled_texts, vector_model
 from keras_bert_rebuild.training.retrieval_losses import InBatchNegativesLoss
 
+pytestmark = pytest.mark.backend
+
 SIZES = (3, 9, 5, 12, 2, 7, 4, 6, 10, 3, 8)
 GROUPS = np.array([[0, 1, 2], [3, 4, -1], [5, 6, 7], [8, 9, 10]])
 LENGTH = 16
@@ -64,7 +66,7 @@ def step(model, packed=True, chunk=None, poolings=("mean",)):
     return before, float(np.ravel(loss)[0]), trained.get_weights()
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_vector_is_the_mean_over_the_tokens_of_its_text(family):
     model = encoder(family)
@@ -84,7 +86,7 @@ def test_a_vector_is_the_mean_over_the_tokens_of_its_text(family):
             np.testing.assert_allclose(vector, expected, atol=2e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_packed_texts_have_the_gradients_of_texts_apart():
     packed, apart = step(encoder()), step(encoder(), packed=False)
     np.testing.assert_allclose(packed[0], apart[0], atol=1e-5)
@@ -93,7 +95,7 @@ def test_packed_texts_have_the_gradients_of_texts_apart():
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [1, 3])
 def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(chunk):
     whole, chunked = step(encoder()), step(encoder(), chunk=chunk)
@@ -103,7 +105,7 @@ def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(chunk):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_every_step_and_every_chunk_draws_its_own_dropout():
     keras.utils.set_random_seed(2)
     vectors = TextVectors(encoder(hidden_dropout_prob=0.3), chunk=2)
@@ -118,7 +120,7 @@ def test_every_step_and_every_chunk_draws_its_own_dropout():
     np.testing.assert_allclose(same[0], same[1], atol=1e-6)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_gradients_of_chunks_belong_to_the_dropout_of_their_values():
     rate, model = 1e-3, encoder(hidden_dropout_prob=0.3)
     trained = vector_model(model, TextVectors(model, chunk=2))
@@ -158,7 +160,7 @@ def test_poolings_are_those_of_plain_numpy(rng):
             np.testing.assert_allclose(got[row, text], np.concatenate([expected[name] for name in POOLINGS]), atol=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_learned_factor_is_a_weight_of_the_model_and_is_cut_to_its_maximum():
     model = encoder()
     vectors = TextVectors(model)

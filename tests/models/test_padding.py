@@ -9,6 +9,8 @@ from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model, spr
 from keras_bert_rebuild import get_model
 from keras_bert_rebuild.layers import MaskedGlobalMaxPool1D
 
+pytestmark = pytest.mark.backend
+
 PADDING = 4
 
 
@@ -92,7 +94,7 @@ def test_a_longer_padded_length_changes_nothing_but_rounding(rng):
     np.testing.assert_allclose(long[1], short[1], atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_padded_lengths_of_bert_base_agree_to_1e_5_in_float32(rng):
     with initialized_by(lambda shape, dtype: rng.standard_normal(shape, dtype) * np.float32(0.04)):
         model = keras.Model(*get_model(3000, seq_len=None, training=False, transformer_num=12))

@@ -15,7 +15,7 @@ from keras_bert_rebuild.layers import QueryEmbedding
 from keras_bert_rebuild.models.permutation_model import build_permutation_model, hidden_by, run_two_streams
 
 # Two models, or two streams, of every layer.
-pytestmark = pytest.mark.compiles_long
+pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
 VOCAB, LENGTH, PAD = 40, 10, 0
 CONFIG = BertConfig.from_dict(
@@ -145,7 +145,7 @@ def test_a_step_is_the_cross_entropy_of_the_queries_and_trains_every_weight(rng,
         assert np.abs(ops.convert_to_numpy(variable) - start).max() > 0, variable.path
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_rematerialisation_does_not_change_a_step(rng):
     ends = []
     for settings in ({}, {"max_predictions": 4, "remat": True}):
@@ -171,7 +171,7 @@ def test_layers_and_weights_are_those_of_the_model_alone(rng):
     assert (again.trained, QueryEmbedding().trained, len(layer.trainable_weights)) == (True, False, 1)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_bfloat16_changes_the_loss_little(rng):
     x, labels = batch(rng)
     losses = []

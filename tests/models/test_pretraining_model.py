@@ -9,6 +9,8 @@ from helpers.small import BLOCKS, HEADS, LENGTH, VOCAB, compiled, small_batch, s
 from keras_bert_rebuild.kernels.traits import on_host
 from keras_bert_rebuild.training.losses import PretrainingLoss
 
+pytestmark = pytest.mark.backend
+
 GATHER = [None, 4]
 
 
@@ -86,7 +88,7 @@ def test_probabilities_are_float32_and_sum_to_one(rng, policy):
         np.testing.assert_allclose(output.sum(-1), 1, atol=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_gathered_training_equals_full_training(rng):
     a, b = compiled(small_model()), compiled(small_model(), max_predictions=4)
     b.set_weights(a.get_weights())
@@ -98,7 +100,7 @@ def test_gathered_training_equals_full_training(rng):
         np.testing.assert_allclose(v, w, atol=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_training_on_one_batch_learns_it(rng):
     model = compiled(small_model(), max_predictions=4, optimizer=keras.optimizers.Adam(0.01))
     x, y = small_batch(rng)
@@ -163,7 +165,7 @@ def test_validation_data_is_evaluated_in_the_same_way(rng, max_predictions):
     assert history["val_loss"][0] == pytest.approx(evaluated(model, *held_out)["loss"], rel=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_labels_and_losses_may_be_dictionaries(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
@@ -178,7 +180,7 @@ def test_labels_and_losses_may_be_dictionaries(rng):
     assert got["loss"] == pytest.approx(expected["loss"], rel=1e-6)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_custom_loss_gets_probabilities_of_every_position(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
@@ -207,14 +209,14 @@ def test_values_without_a_label_do_not_matter(rng):
     assert evaluated(model, x, (ignored, nsp)) == expected
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_labels_may_have_two_axes(rng):
     x, (labels, nsp) = small_batch(rng)
     model = compiled(spread(small_model(), rng), max_predictions=4)
     assert evaluated(model, x, (labels[..., 0], nsp[:, 0])) == evaluated(model, x, (labels, nsp))
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_more_slots_than_positions_are_no_error(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
@@ -243,7 +245,7 @@ def test_a_batch_without_anything_to_predict_gives_zero(rng):
         assert np.isfinite(logs["loss"])
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{"use_task_embed": True, "task_num": 3}, {"padding_mask": True}, {"seq_len": None}])
 def test_further_inputs_train_too(rng, arguments):
     (ids, segments, chosen), y = small_batch(rng)
@@ -258,7 +260,7 @@ def test_further_inputs_train_too(rng, arguments):
     assert a == pytest.approx(b, rel=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_pretraining_model_inside_another_gives_probabilities(rng):
     x, y = small_batch(rng)
     inner = compiled(spread(small_model(), rng), max_predictions=4)
@@ -274,7 +276,7 @@ def numpy(x):
 
 
 @pytest.mark.parametrize("heads", [("MLM", "NSP"), ("MLM",), ("NSP",)])
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_custom_loss_gets_labels_that_are_not_ids(rng, heads):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)

@@ -11,6 +11,8 @@ from helpers.small import compiled, small_batch, small_model
 from keras_bert_rebuild.kernels import asynchronous, traits
 from keras_bert_rebuild.models import checked_data
 
+pytestmark = pytest.mark.backend
+
 
 def batches(workers):
     return NumberedBatches(lambda number: small_batch(np.random.default_rng([number, 5])), 0, 3, workers=workers)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild.kernels.asynchronous import ReadAhead
 
+pytestmark = pytest.mark.backend
+
 SECONDS = 60  # then a waiting test fails
 
 
@@ -190,7 +192,7 @@ def interrupt(process):
 
 @pytest.mark.parametrize("way", ["end", "interrupt"])
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts with a signal")
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_blocked_value_does_not_keep_the_process_alive(tmp_path, way):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

@@ -6,6 +6,8 @@ import pytest
 from helpers.reference import encode, logits, pretraining_loss, softmax, weights_of
 from helpers.small import BLOCKS, HEADS, compiled, small_batch, small_model, spread
 
+pytestmark = pytest.mark.backend
+
 
 def test_probabilities_equal_the_reference(rng):
     model = spread(small_model(), rng)

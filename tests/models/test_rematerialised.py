@@ -12,6 +12,8 @@ from keras_bert_rebuild.models.encoder_blocks import Context, run_block
 from keras_bert_rebuild.models.encoder_view import EncoderView
 from keras_bert_rebuild.models.rematerialised import rematerialised
 
+pytestmark = pytest.mark.backend
+
 SMALL = {
     "vocab_size": VOCAB,
     "hidden_size": 16,
@@ -36,7 +38,7 @@ def family_batch(config, model, rng):
     return x, {head: labels if head == "MLM" else pair for head in model.output_names}
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_step_with_dropout_is_the_step_without_it(family, rng):
     changes, heads = FAMILIES[family]
@@ -62,7 +64,7 @@ def seeds_of(model):
     return [keras.ops.convert_to_numpy(v).astype("int64") for v in model.variables if v.name == "seed_generator_state"]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_dropout_seeds_advance_as_without_rematerialisation(rng):
     (block,) = EncoderView(small_model(dropout_rate=0.5, transformer_num=1)).blocks
     layers = block.layers
@@ -87,7 +89,7 @@ def test_shared_blocks_run_once_per_layer():
     assert names == [f"Encoder-{number}-MultiHeadSelfAttention" for number in (1, 1, 2, 2)]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_layers_paths_and_outputs_do_not_change(rng, tmp_path):
     x, y = small_batch(rng)
     model = small_model(transformer_num=1)

@@ -14,7 +14,7 @@ from keras_bert_rebuild.models.replaced_token_model import GENERATOR, build_repl
 from keras_bert_rebuild.recipes.step_costs import embedding_params
 
 # Two models, or two streams, of every layer.
-pytestmark = pytest.mark.compiles_long
+pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
 VOCAB, LENGTH, WEIGHT = 40, 12, 50.0
 CONFIG = BertConfig.from_dict(
@@ -119,7 +119,7 @@ def test_the_discriminator_does_not_train_the_blocks_of_the_generator(rng):
             assert np.abs(update - without[path]).max() > 1e-6, path
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_rematerialisation_and_gathering_do_not_change_a_step(rng):
     expected = updates(rng, WEIGHT)
     got = updates(rng, WEIGHT, max_predictions=4, remat=True)
@@ -136,7 +136,7 @@ def in_two_sequences(x):
     return (*x, np.where(x[0] == CONFIG.pad_token_id, 0, np.where(np.arange(LENGTH) < 5, 1, 6)).astype("int32"))
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_rematerialisation_of_packed_rows_does_not_change_a_step():
     x, labels = batch(np.random.default_rng(2))
     steps = []
@@ -150,8 +150,7 @@ def test_rematerialisation_of_packed_rows_does_not_change_a_step():
         np.testing.assert_allclose(others[path], gradient, rtol=1e-5, atol=1e-5 * np.abs(gradient).max() + 1e-6, err_msg=path)
 
 
-@pytest.mark.compiles_long
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize(("packed", "remat"), [(False, False), (True, True)])
 def test_a_gradient_of_the_generator_is_the_slope_of_its_loss_between_two_jumps_of_the_samples(packed, remat):
     x, labels = batch(np.random.default_rng(2))

@@ -1,12 +1,15 @@
 """Tokens sampled with given random numbers follow the softmax, and no gradient flows through them."""
 
 import numpy as np
+import pytest
 from helpers.gradients import value_and_gradients
 from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 from keras_bert_rebuild.data.random_numbers import Stream, below, keys, uniform
 from keras_bert_rebuild.models.replaced_token_model import sample_tokens
+
+pytestmark = pytest.mark.backend
 
 
 def samples_of(logits, draws):

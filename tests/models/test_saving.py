@@ -15,7 +15,7 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 
 # Legacy .h5 files and HDF5 in general cause warnings.
-pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+pytestmark = [pytest.mark.backend, pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")]
 
 FRESH = """
 import json, sys
@@ -79,7 +79,7 @@ def loaded_elsewhere(saved):
     return json.loads(line.removeprefix("RESULT"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("file", FILES)
 def test_a_new_process_loads_the_same_model(saved, loaded_elsewhere, file):
     folder, model, (mlm, nsp), losses = saved
@@ -158,7 +158,7 @@ def test_mixed_precision_models_survive_a_round_trip(rng, tmp_path, policy):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 def test_quantised_models_predict_and_survive_a_round_trip(policy, rng, tmp_path):
     keras.config.set_dtype_policy(policy)
@@ -179,7 +179,7 @@ def test_quantised_models_predict_and_survive_a_round_trip(policy, rng, tmp_path
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_low_rank_adapters_learn(rng):
     model = small_model()
     x, y = small_batch(rng)
@@ -195,8 +195,8 @@ def test_low_rank_adapters_learn(rng):
     assert history[-1] < history[0] - 0.05
 
 
-@pytest.mark.compiles_long
-@pytest.mark.tensorflow
+@pytest.mark.slow
+@pytest.mark.backend("tensorflow")
 def test_an_exported_model_runs_in_tensorflow_alone(rng, tmp_path):
     import tensorflow as tf
 

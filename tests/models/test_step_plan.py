@@ -16,6 +16,8 @@ from keras_bert_rebuild.models.step_plan import HeadPlan, StepPlan
 from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
+pytestmark = pytest.mark.backend
+
 HEADS = ("MLM", "NSP")
 
 
@@ -72,7 +74,7 @@ def test_losses_of_the_package_and_of_users_have_the_protocols():
     assert not any(isinstance("mse", protocol) for protocol in (TakesLogits, Gathers, TakesChunks, Ignores))
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_custom_loss_gets_logits_at_the_positions_it_requests(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)

@@ -9,6 +9,8 @@ from keras import ops
 
 from keras_bert_rebuild.training.losses import Perplexity
 
+pytestmark = pytest.mark.backend
+
 # torch has no XLA and takes one step at a time; JAX always has it.
 COMPILED = {
     "tensorflow": {"jit_compile": True, "steps_per_execution": 2},
@@ -82,7 +84,7 @@ def test_a_step_equals_the_plain_one(plain, variant):
         np.testing.assert_allclose(got[path], gradient, atol=1e-5, err_msg=path)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_accumulation_counts_micro_batches_the_same_and_a_large_batch_counts_labels(rng):
     model = spread(small_model(transformer_num=1), rng)
     weights, (x, y) = model.get_weights(), small_batch(rng)
@@ -102,7 +104,7 @@ def test_accumulation_counts_micro_batches_the_same_and_a_large_batch_counts_lab
     assert max(np.abs(accumulated[path] - whole[path]).max() for path in whole) > 0.01
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_step_in_bfloat16_equals_the_plain_one_to_its_three_digits(plain):
     weights, x, y, logs, expected = plain
     keras.config.set_dtype_policy("mixed_bfloat16")

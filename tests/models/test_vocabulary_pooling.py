@@ -7,6 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild.models.vocabulary_pooling import max_logits, sums_of_weights
 
+pytestmark = pytest.mark.backend
+
 
 @pytest.mark.parametrize("pooling", ["max", "sum"])
 def test_values_and_gradients_are_those_of_the_logits_of_all_tokens(rng, pooling):

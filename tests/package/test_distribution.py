@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import venv
 import zipfile
@@ -18,8 +17,6 @@ LEFT_OUT = (".*", "__pycache__", "*.egg-info", "build", "dist", "site", "keras-b
 # Quick tests that together cover every layer, the graph, the tokenizers and the files.
 CORE = ("layers", "models/test_get_model.py", "models/test_saving.py", "text", "pretrained/test_golden.py", "test_names.py")
 
-pytestmark = pytest.mark.package
-
 
 def run(*command, cwd, **environment):
     """The output of a command; an error if it fails."""
@@ -31,12 +28,26 @@ def run(*command, cwd, **environment):
     return done.stdout
 
 
+def new_python(folder, *needs):
+    """Python in a new environment with what is installed from PyPI."""
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    run(python, "-m", "pip", "install", "--quiet", *needs, cwd=folder)
+    return python
+
+
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
+def tools(tmp_path_factory):
+    """Python with what builds and checks distributions."""
+    return new_python(tmp_path_factory.mktemp("tools"), "build>=1.2", "twine>=6")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, tools):
     """The folder of an sdist and of the wheel that is made from it."""
     folder = tmp_path_factory.mktemp("built")
     shutil.copytree(ROOT, folder / "tree", ignore=shutil.ignore_patterns(*LEFT_OUT))
-    run(sys.executable, "-m", "build", "--outdir", folder / "dist", folder / "tree", cwd=folder)
+    run(tools, "-m", "build", "--outdir", folder / "dist", folder / "tree", cwd=folder)
     return folder / "dist"
 
 
@@ -56,11 +67,7 @@ def sdist_names(built):
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory):
     """Python in an environment with the wheel, its requirements, and the needs of the tests."""
-    folder = tmp_path_factory.mktemp("installed")
-    venv.create(folder, with_pip=True)
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[dev]", cwd=folder)
-    return python
+    return new_python(tmp_path_factory.mktemp("installed"), f"{wheel}[dev]")
 
 
 def tree(folder):
@@ -69,8 +76,8 @@ def tree(folder):
     return {path.as_posix() for path in files if not any(part.startswith((".", "__pycache__")) for part in path.parts)}
 
 
-def test_the_index_accepts_both(built):
-    said = run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", *sorted(built.iterdir()), cwd=built)
+def test_the_index_accepts_both(built, tools):
+    said = run(tools, "-m", "twine", "--no-color", "check", "--strict", *sorted(built.iterdir()), cwd=built)
     assert said.count("PASSED") == 2
 
 
@@ -87,7 +94,7 @@ def test_the_wheel_has_the_package_its_pages_its_types_and_nothing_else(wheel):
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_the_backend_of_the_environment_is_what_a_wheel_needs(built, tmp_path, backend):
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, built.parent / "tree", cwd=tmp_path, KERAS_BACKEND=backend)
+    run(tools, "-m", "build", "--wheel", "--outdir", tmp_path, built.parent / "tree", cwd=tmp_path, KERAS_BACKEND=backend)
     (path,) = tmp_path.glob("*.whl")
     info = next(name for name in zipfile.ZipFile(path).namelist() if name.endswith("/METADATA"))
     lines = zipfile.ZipFile(path).read(info).decode().splitlines()

@@ -67,7 +67,7 @@ def test_a_trained_model_returns_from_google_with_the_same_bytes(tmp_path):
 LENGTHS = sorted({*range(1, 66), *range(66, 512, 9), 127, 128, 129, 255, 256, 257, 511, 512})
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_trained_model_agrees_at_any_length_without_padding():
     ours = from_pretrained(minilm.FOLDER)
     theirs = transformers.AutoModel.from_pretrained(minilm.FOLDER).eval()

@@ -223,7 +223,7 @@ def test_prompts_and_the_number_of_words_of_sparse_vectors_agree(tmp_path, old):
             np.testing.assert_allclose(row[ids], weights, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_minilm_gives_the_same_vectors_of_long_texts(tmp_path):
     folder = tmp_path / "minilm"
     shutil.copytree(minilm.FOLDER, folder)

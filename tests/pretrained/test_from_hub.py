@@ -1,7 +1,9 @@
 """Models, tasks and tokenizers by their names on a hub."""
 
 import json
+import runpy
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from keras import ops
 
 from keras_bert_rebuild import TextClassifier, from_pretrained, load_task, load_tokenizer
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
+from keras_bert_rebuild.interpret.masked_words import load_attributed
 from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 from keras_bert_rebuild.tasks.saved_task import load_embedder
 
@@ -52,12 +55,21 @@ def test_an_encoder_starts_from_a_name(saved, hub):
     task = TextClassifier.from_encoder(NAME, labels=["x", "y", "z"])
     assert task.labels == ("x", "y", "z")
     assert load_embedder(NAME)(["the cat"]).shape == (1, encoder.config.hidden_size)
+    assert load_attributed(NAME).labels == ("a", "b")
 
 
-def test_a_decoder_is_refused_before_its_weights_are_downloaded(hub):
-    (hub.repositories[NAME] / "config.json").write_text(json.dumps({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}))
-    for load in (from_pretrained, load_task):
-        with pytest.raises(ValueError, match="gpt2"):
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"model_type": "gpt2"}, "a model_type among .*; got 'gpt2'"),
+        ({"model_type": "t5"}, "a model_type among .*; got 't5'"),
+        ({"model_type": "bert", "is_decoder": True}, "describes another architecture: is_decoder must be False, got True"),
+    ],
+)
+def test_another_family_and_a_decoder_are_refused_before_their_weights_are_downloaded(hub, values, reason):
+    (hub.repositories[NAME] / "config.json").write_text(json.dumps(values))
+    for load in (from_pretrained, load_task, load_embedder, load_attributed):
+        with pytest.raises(ValueError, match=reason):
             load(NAME)
     assert not [path for _, path in hub.asked if path.endswith(".safetensors")]
 
@@ -66,3 +78,17 @@ def test_a_name_that_nobody_has_is_one_sentence(hub):
     for load in (from_pretrained, load_task, load_tokenizer):
         with pytest.raises(ValueError, match="there is no file or folder someone/nothing, and the hub has no model of this name"):
             load("someone/nothing")
+
+
+def test_the_script_for_the_real_hub_tries_names_and_fails_if_one_does(hub, monkeypatch, capsys):
+    tool = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "hub_names.py"))["main"]
+    hub.repositories |= dict.fromkeys(("other/copy", "google/electra-small-discriminator"), hub.repositories[NAME])
+    assert tool([NAME, "other/copy"]) == 0
+    first, _, last = capsys.readouterr().out.splitlines()
+    assert first.split() == [NAME, "bert", COMMIT[:12], "0", "MB", "0.0", "M", "(1,", "16)", "ok"]
+    assert last == "2 of 2 as expected"
+    assert tool(["someone/nothing", NAME, "electra-small-discriminator"]) == 1
+    nothing, _, electra, last = capsys.readouterr().out.splitlines()
+    assert "the hub has no model of this name" in nothing
+    assert electra.endswith("the table has the family electra; the table has 14 million parameters")
+    assert last == "1 of 3 as expected"

@@ -294,7 +294,7 @@ def test_a_kerashub_preset_is_recognised(folder, tmp_path):
         from_pretrained(tmp_path)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_checkpoint_loads_inside_a_model_that_trains(folder):
     """The loaded heads continue training: MLM alone, as in RoBERTa."""
     model = from_pretrained(folder, heads=["mlm"], seq_len=7)

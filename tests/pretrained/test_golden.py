@@ -5,9 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import minilm
+from helpers.exhaustive import EXHAUSTIVE
 from helpers.run_model import answers
 
 from keras_bert_rebuild import from_pretrained
+
+pytestmark = pytest.mark.backend
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
@@ -29,6 +32,7 @@ def test_every_family_has_golden_files():
     }
 
 
+@pytest.mark.backend(all_cases=True)
 @pytest.mark.parametrize("case", CASES)
 def test_outputs_are_those_of_transformers(case):
     golden = np.load(GOLDEN / case / "golden.npz")
@@ -52,18 +56,15 @@ def test_the_config_counts_the_parameters_of_the_model(case):
     assert model.config.num_params(heads_of(model)) == model.count_params()
 
 
-EVERY_LENGTH = range(1, 513)
-SOME_LENGTHS = [*range(1, 65), *range(80, 513, 24)]
+LENGTHS = range(1, 513) if EXHAUSTIVE else [*range(1, 65), *range(80, 513, 24)]
 
 
-@pytest.mark.compiles_long
-@pytest.mark.parametrize("lengths", [SOME_LENGTHS, pytest.param(EVERY_LENGTH, marks=pytest.mark.exhaustive)], ids=["some", "every"])
-@pytest.mark.slow
-def test_a_trained_model_agrees_with_transformers_at_lengths_from_1_to_512(lengths):
+@pytest.mark.slow(torch=True)
+def test_a_trained_model_agrees_with_transformers_at_lengths_from_1_to_512():
     golden = np.load(GOLDEN / "minilm.npz")
     np.testing.assert_array_equal(minilm.text_ids(), golden["ids"])
     model = from_pretrained(minilm.FOLDER)
-    lengths = np.array(lengths)
+    lengths = np.array(LENGTHS)
     for start in range(0, len(lengths), 32):
         batch = lengths[start : start + 32]
         ids = np.where(np.arange(batch[-1])[None] < batch[:, None], golden["ids"][None, : batch[-1]], 0)

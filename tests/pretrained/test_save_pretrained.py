@@ -57,7 +57,7 @@ def test_conversions_through_all_formats_change_nothing(tmp_path):
     np.testing.assert_array_equal(google.read("cls/seq_relationship/output_weights"), before["cls.seq_relationship.weight"])
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_tensorflow_reads_what_is_written_for_google(tmp_path):
     import tensorflow as tf
 
@@ -69,7 +69,7 @@ def test_tensorflow_reads_what_is_written_for_google(tmp_path):
         np.testing.assert_array_equal(reader.get_tensor(name), ours.read(name))
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_a_google_round_trip_preserves_names_types_and_bytes(tmp_path):
     """From a checkpoint that TensorFlow wrote, with optimizer slots, read again by TensorFlow."""
     import tensorflow as tf
@@ -95,7 +95,7 @@ def test_a_google_round_trip_preserves_names_types_and_bytes(tmp_path):
         assert (got.dtype, got.tobytes()) == (array.dtype, array.tobytes())
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_checkpoints_of_the_model_garden_are_read(tmp_path):
     """Objects with the names and shapes of its encoder, saved by TensorFlow."""
     import tensorflow as tf
@@ -164,7 +164,7 @@ def test_one_file_replaces_shards_and_shards_one_file(tmp_path):
     save_pretrained(model, tmp_path / "x", max_shard_bytes=4000)
     assert not (tmp_path / "x" / "model.safetensors").exists()
     save_pretrained(model, tmp_path / "x")
-    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == ["config.json", "model.safetensors"]
+    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == ["README.md", "config.json", "model.safetensors"]
 
 
 @pytest.mark.parametrize("format", ["huggingface", "keras"])
@@ -306,7 +306,7 @@ def test_multiple_choice_has_the_names_of_its_class_in_transformers_whatever_the
 def test_an_existing_folder_keeps_its_other_files(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors", "notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["README.md", "config.json", "model.safetensors", "notes.txt"]
 
 
 @pytest.mark.parametrize("format", ["huggingface", "google", "keras"])

@@ -157,7 +157,7 @@ def test_rows_without_a_token_are_named_and_can_be_used(model, token_dict):
     assert [new_dict[token] for token in ("aa", "bb", "cc", "dd")] == [5, 6, 7, VOCAB - 1]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_given_model_and_vocabulary_are_unchanged_and_share_nothing_with_the_new_ones(model, token_dict):
     before = [array.copy() for array in predict(model, token_dict)]
     new, new_dict = reuse_unused(model, token_dict, ["aa"])

@@ -95,7 +95,7 @@ def data():
     return [("".join(rng.choice(halves[label], rng.integers(4, 12))), label) for label in labels]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_classifier_learns_is_saved_and_read_again(tmp_path, data):
     write_toy_checkpoint(tmp_path)
     keras.utils.set_random_seed(2)

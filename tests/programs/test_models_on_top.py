@@ -42,7 +42,7 @@ def loss_before_and_after(model, x, y):
     return before, model.evaluate(x, y, batch_size=len(x[0]), verbose=0)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_two_texts_pass_one_encoder(bert):
     inputs = [Input((8,)) for _ in range(4)]
     cls = Lambda(lambda x: x[:, 0], output_shape=(24,))
@@ -70,7 +70,7 @@ def test_a_layer_is_asked_for_by_its_name(bert):
     np.testing.assert_allclose(lower, Model(bert.inputs, bert.get_layer(names[0]).output).predict(ids, verbose=0), atol=1e-6)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_two_pointers_find_a_span(bert):
     mask = Lambda(lambda ids: ops.cast(ops.not_equal(ids, 0), "float32"), output_shape=(8,))(bert.inputs[0])  # was K.greater
     pointers = []
@@ -91,7 +91,7 @@ def test_two_pointers_find_a_span(bert):
     assert (end.argmax(1) == starts + 1).mean() > 0.8
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_tagger_ends_in_a_conditional_random_field(bert):
     crf = ConditionalRandomField()  # was keras_contrib's CRF(3, sparse_target=True) with crf.loss_function and crf.accuracy
     model = Model(bert.inputs, crf(Dense(3)(bert.output)))

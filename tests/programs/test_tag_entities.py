@@ -92,7 +92,7 @@ def tagger(tmp_path):
     return model, CharTokenizer(load_vocabulary(os.path.join(tmp_path, "vocab.txt")))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_tagger_finds_numbers(tagger, tmp_path):
     model, tokenizer = tagger
     rng = np.random.default_rng(6)

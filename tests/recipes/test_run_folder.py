@@ -3,7 +3,8 @@
 import keras
 import pytest
 
-from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml, versions
+from keras_bert_rebuild.files.yaml_files import read_yaml
+from keras_bert_rebuild.recipes.run_folder import RunFolder, versions
 
 
 def test_settings_and_every_start_are_recorded(tmp_path):

@@ -62,7 +62,7 @@ def test_a_run_interrupted_at_any_write_is_the_same_when_it_is_repeated(corpus, 
     assert stop > 10
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("call", [24, 1, 6, 12, 31])
 def test_an_index_that_was_killed_is_resumed_byte_by_byte(corpus, tmp_path, call):
     code, out, err = finish(start("killed_index.py", corpus, tmp_path / "killed", "binary", "int8", call))

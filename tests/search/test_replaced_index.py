@@ -132,7 +132,7 @@ def test_an_interrupted_replacement_with_other_settings_is_forgotten(tmp_path):
     assert contents(tmp_path / "index") == contents(tmp_path / "new")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("call", [1, 9, 24, 33])
 def test_a_replacement_that_was_killed_leaves_the_old_index_and_is_resumed(tmp_path, call):
     corpus = corpus_file(tmp_path, "".join(f"{document.id}\t{document.text}\n" for document in CORPUS).encode())
@@ -187,7 +187,7 @@ print(wrong, stale, right)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("verify", ["yes", "no"])
 def test_readers_of_another_process_are_right_or_told_while_an_index_is_replaced(tmp_path, verify):
     Index.build(CORPUS, tmp_path / "index", WholeNumbers(), block=8)

@@ -39,7 +39,7 @@ def test_vectors_are_float32_whatever_the_policy(poolings):
     assert of_tokens[0].dtype == np.float32
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
     monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: True)
     texts = [sentence(rng, int(words)) for words in rng.integers(1, 30, 700)]
@@ -55,7 +55,7 @@ def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
     np.testing.assert_allclose(EmbeddingStream.of_model(model, TOKENIZER)(texts), vectors, atol=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="nothing is compiled for a shape")
 @pytest.mark.parametrize("count", [20, 300, 1200])
 def test_an_accelerator_compiles_the_shapes_of_the_first_texts_side_by_side(count, rng, monkeypatch):
@@ -83,7 +83,7 @@ def test_one_shape_is_compiled_when_it_is_needed(monkeypatch):
     assert [program for program in programs if program[0] == "jit(answer)"] == [("jit(answer)", "MainThread")]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_blocks_of_documents_are_padded_to_the_lengths_of_the_first(rng, monkeypatch, shapes):
     task = SentenceEmbedder(small_encoder(()), TOKENIZER, truncate=True)
     blocks = [[sentence(rng, int(words)) for words in rng.integers(1, most, 400)] for most in (9, 35, 17)]

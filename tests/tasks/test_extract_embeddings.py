@@ -39,7 +39,7 @@ def directly(model, text):
 
 
 @pytest.mark.parametrize("batch_size", [1, 40])
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_vectors_are_those_of_the_model_in_the_order_of_the_texts(model, rng, batch_size):
     texts = texts_of(rng, 24)
     for text, vectors in zip(texts, extract_embeddings(model, texts, vocabs=TOKENS, batch_size=batch_size), strict=True):

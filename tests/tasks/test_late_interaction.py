@@ -96,7 +96,7 @@ def test_the_training_model_has_the_vectors_of_queries_and_documents(rng):
     assert y.shape == (9, 2)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["in_batch_negatives", "margin_mse"])
 def test_it_learns_to_find_and_is_loaded_from_its_folder(objective, tmp_path):
     taught = [TextGroup(g.query, g.positive, g.negatives, (2.0, 0.0)) for g in GROUPS]

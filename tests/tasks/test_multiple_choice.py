@@ -28,7 +28,7 @@ def test_probabilities_are_those_of_plain_numpy_over_windows(rng):
         assert answer.text == of_prompt[answer.index] == of_prompt[int(np.argmax(logits))]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_learns_questions_of_two_and_three_choices_and_is_loaded_from_its_folder(tmp_path):
     task = MultipleChoice.from_encoder(small_encoder(), TOKENIZER, max_len=24)
     first, last = trained(task, QUESTIONS, epochs=25, rate=1e-2)

@@ -60,7 +60,7 @@ def test_no_answer_is_given_where_it_is_better_by_more_than_the_threshold():
         assert answer.probability == pytest.approx(answer.best[0].probability if answered else nothing)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
     examples = [
         question("where sat the cat", "the cat sat on the red mat in london .", "mat"),

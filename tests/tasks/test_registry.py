@@ -79,7 +79,7 @@ def registered(monkeypatch):
     return register_task(WordCount)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_a_custom_task_is_trained_evaluated_and_used(encoder, tmp_path):
     texts = ["the cat", "the dog sat on the mat", "anna", "ben likes the red cat"]
@@ -170,7 +170,7 @@ class SquaredCosine(Cosine):
         return super().target(score, where) ** 2
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_an_objective_may_be_an_object_everywhere(monkeypatch, encoder, tmp_path):
     monkeypatch.setitem(OBJECTIVES, "squared", SquaredCosine)
     pairs = [ScoredPair("the cat", "a cat", 4.0), ScoredPair("the dog", "red", 0.0), ScoredPair("a dog", "a cat", 2.0)]

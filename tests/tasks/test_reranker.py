@@ -57,13 +57,13 @@ def test_texts_are_ranked_best_first_and_equal_ones_in_their_order():
     ("objective", "examples"),
     [
         ("listwise", GROUPS),
-        pytest.param("graded", GRADED, marks=pytest.mark.compiles_long),
-        pytest.param("pairwise", GRADED, marks=pytest.mark.compiles_long),
-        pytest.param("binary", GRADED, marks=pytest.mark.compiles_long),
-        pytest.param("lambda", GRADED, marks=pytest.mark.compiles_long),
-        pytest.param("margin_mse", TAUGHT, marks=pytest.mark.compiles_long),
-        pytest.param("mse", GRADED, marks=pytest.mark.compiles_long),
-        pytest.param("list_net", TAUGHT, marks=pytest.mark.compiles_long),
+        pytest.param("graded", GRADED, marks=pytest.mark.slow),
+        pytest.param("pairwise", GRADED, marks=pytest.mark.slow),
+        pytest.param("binary", GRADED, marks=pytest.mark.slow),
+        pytest.param("lambda", GRADED, marks=pytest.mark.slow),
+        pytest.param("margin_mse", TAUGHT, marks=pytest.mark.slow),
+        pytest.param("mse", GRADED, marks=pytest.mark.slow),
+        pytest.param("list_net", TAUGHT, marks=pytest.mark.slow),
     ],
 )
 def test_each_objective_learns_to_rank_and_the_task_is_loaded_from_its_folder(objective, examples, tmp_path):

@@ -33,7 +33,7 @@ def taught(scores=(3.0, 1.0)):
     return [TextGroup(group.query, group.positive, group.negatives, scores) for group in GROUPS]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize(
     ("examples", "settings"),
     [
@@ -58,7 +58,7 @@ def test_queries_find_their_texts_after_training(folder, tmp_path, examples, set
     assert again.row(examples[0], answers[0])["texts"][0] == next(iter(answers[0]))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_guide_is_asked_once_and_its_vectors_are_targets(folder, tmp_path):
     done = finetune("retrieval", folder, GROUPS, GROUPS, tmp_path / "run", epochs=2, guide=str(folder), **QUICK)
     assert done.report["steps"] == 2
@@ -68,7 +68,7 @@ def test_a_guide_is_asked_once_and_its_vectors_are_targets(folder, tmp_path):
     np.testing.assert_allclose(targets[1, 1, GUIDE:], expected, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("objective", ["triplet", "contrastive"])
 def test_texts_of_a_label_come_near_each_other(folder, tmp_path, objective):
     done = finetune(
@@ -81,7 +81,7 @@ def test_texts_of_a_label_come_near_each_other(folder, tmp_path, objective):
     assert task.row(PETS[0], answers[0])["text"] == PETS[0].text
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_pairs_are_ordered_by_their_scores(folder, tmp_path):
     pairs = [ScoredPair(f"the {one} sat", f"the {other} sat", float(one == other)) for one in ANIMALS for other in ANIMALS]
     done = finetune(

@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 
 def test_a_folder_has_the_files_of_hugging_face_and_the_rest(folder):
     assert {file.name for file in folder.iterdir()} == {
-        "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "task.json"
+        "README.md", "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "task.json"
     }  # fmt: skip
     config = json.loads((folder / "config.json").read_text())
     assert config["architectures"] == ["BertForSequenceClassification"]

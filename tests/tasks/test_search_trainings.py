@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "settings"), [("rerank", {}), ("sparse-retrieval", {"flops": (1e-3, 1e-3)}), ("late-interaction", {})]
 )

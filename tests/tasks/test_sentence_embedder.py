@@ -44,7 +44,7 @@ def texts_of_batch(batch):
     return [ids[row][numbers[row] == begins[row, slot]].tolist() for row, slot in places]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_cosines_learn_the_scores_of_pairs_and_are_loaded_from_their_folder(tmp_path):
     pairs = [ScoredPair(f"{one} sat", f"{other} sat", 5.0 * (one == other)) for one in SUBJECTS for other in SUBJECTS]
     task = SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER, score_range=(0, 5), max_len=16)

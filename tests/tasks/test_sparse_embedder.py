@@ -99,7 +99,7 @@ def test_scores_are_the_products_of_vectors():
         np.testing.assert_allclose([answer[text] for text in documents], expected, rtol=1e-4)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["in_batch_negatives", "margin_mse"])
 def test_it_learns_to_find_and_is_loaded_from_its_folder(objective, tmp_path):
     taught = [TextGroup(g.query, g.positive, g.negatives, (3.0, -1.0)) for g in GROUPS]

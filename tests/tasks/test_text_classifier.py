@@ -8,6 +8,8 @@ from helpers.small_tasks import PETS, TOKENIZER, plain_logits, sentence, small_e
 from keras_bert_rebuild import TextClassifier, TokenClassifier, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
 
+pytestmark = pytest.mark.backend
+
 LABELS = ("bad", "good", "so")
 
 
@@ -42,7 +44,7 @@ def test_pairs_of_any_length_are_answered(rng):
     assert len(answers) == 4
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_several_labels_are_those_above_the_threshold_and_a_regression_gives_a_number():
     many = small_task(TextClassifier, labels=LABELS, problem="multi_label", threshold=0.4)
     logits, _ = plain_mean(many, "the cat")
@@ -66,7 +68,7 @@ def test_a_new_head_is_drawn_from_its_seed_and_the_encoder_is_unchanged():
         np.testing.assert_array_equal(before, after)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
     task = TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=TextClassifier.labels_of(PETS), max_len=16)
     first, last = trained(task, PETS, epochs=20, rate=1e-2)
@@ -85,7 +87,7 @@ def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
         ("regression", "regression", [2, -0.5], [[2.0], [-0.5]]),
     ],
 )
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_targets_of_other_problems_and_their_folders(tmp_path, problem, problem_type, given, targets):
     labels = () if problem == "regression" else LABELS
     task = small_task(TextClassifier, labels=labels, problem=problem)
@@ -125,7 +127,7 @@ def test_examples_that_do_not_fit_are_one_sentence(examples, message):
         small_task(TextClassifier, labels=LABELS).encode(examples)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_other_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match="at least two different labels; 1 examples have \\['a'\\]"):
         TextClassifier.labels_of([ClassifiedText("x", label="a")])

@@ -58,7 +58,7 @@ def test_tags_that_are_not_bio_are_given_word_by_word():
     }  # fmt: skip
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
     labels = TokenClassifier.labels_of(SENTENCES)
     assert labels == LABELS
@@ -105,7 +105,7 @@ def test_tags_are_learned_in_their_own_scheme_and_others_in_that_of_the_model():
         assert [task.labels[i] for i in target[target >= 0]] == tags
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_iob1_is_learned_as_given_and_its_scheme_is_saved(tmp_path):
     examples = [
         TaggedWords(("anna", "likes", "london", "."), ("I-per", "O", "I-loc", "O")),
@@ -236,7 +236,7 @@ def crf_task():
     return task, examples, first, last
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_random_field_learns_which_tag_follows_another(crf_task):
     task, examples, first, last = crf_task
     assert last < first / 10
@@ -244,7 +244,7 @@ def test_a_random_field_learns_which_tag_follows_another(crf_task):
     assert task.crf.transitions.argmax(1)[:4].tolist() == [1, 2, 0, 0]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_random_field_is_loaded_from_its_folder_and_from_a_keras_file(tmp_path, crf_task):
     task, examples, _, _ = crf_task
     task.save(tmp_path / "task")

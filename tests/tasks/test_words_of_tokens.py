@@ -111,7 +111,7 @@ def test_windows_of_a_long_text_without_spaces_have_each_word_once(tokenizers):
     assert words_of(tokenizers["bpe"], text, max_len=40) == list(text)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_entities_of_chinese_are_learned_from_spans(tokenizers):
     task, example, parts = tagger(tokenizers["sentencepiece"], "chinese", 32)
     trained(task, [example], epochs=40, rate=1e-2)

@@ -22,7 +22,7 @@ def numbers(count):
     return " ".join(map(str, range(count)))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("side", ["right", "left"])
 @given(count=st.integers(0, 60), room=st.integers(1, 20), data=st.data())
 def test_windows_cover_a_text_and_share_the_stride(side, count, room, data):
@@ -53,7 +53,7 @@ def test_rows_in_arrays_are_those_in_lists(cls_last, counts, room, windows):
         assert (found.ids[i, sizes[i] :] == TOKENIZER.pad_id).all()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @given(
     counts=st.lists(st.integers(0, 60), min_size=1, max_size=5),
     room=st.integers(3, 30),

@@ -7,6 +7,7 @@ import unicodedata
 import numpy as np
 import pytest
 from helpers import google_oracle, minilm
+from helpers.exhaustive import only_exhaustive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,7 +82,7 @@ def test_normal_forms_of_every_decomposable_character_have_googles_ids():
     check(minilm.FOLDER / "vocab.txt", False, lines[::4])
 
 
-@pytest.mark.exhaustive
+@only_exhaustive
 @pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
 def test_every_assigned_character_has_googles_ids(path, cased):
     assigned = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
@@ -167,7 +168,7 @@ def test_a_token_that_no_text_can_contain_is_not_a_word():
     assert tokenizer.tokenize("x" * 201) == ["[UNK]"]
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 @pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
 def test_a_graph_that_takes_text_has_googles_ids(path, cased):
     import tensorflow as tf
@@ -214,7 +215,7 @@ def test_every_setting_follows_googles_algorithm(told):
     assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 @pytest.mark.parametrize("told", SETTINGS, ids=str)
 def test_the_graph_has_every_setting(told):
     import tensorflow as tf

@@ -2,8 +2,8 @@
 
     KERAS_BACKEND=torch python tests/tools/mutants.py [--of 60] [--seed 0] [--only layers/] [--list]
 
-Every changed function is written into a copy of the package. First the test file of its module runs, then, if nothing fails, the
-folder of the module and the tests of models. A mutant that survives is printed with its line, before and after. Some compute the
+Every changed function is written into a copy of the package. First the files of tests that name its module or the function run,
+then, if nothing fails, the folder of the module and the tests of models, one case of each. A mutant that survives is printed with its line, before and after. Some compute the
 same as the original; what counts is that a change of the tests lets no further one survive. A function that moves keeps its mutant.
 """
 
@@ -30,6 +30,7 @@ CENTRAL = (
 )
 # Seconds after which a mutant counts as caught: it loops for ever.
 LONGEST = 300
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow(torch=True)")
 
 SWAPPED = {
     ast.Lt: ast.LtE,
@@ -96,7 +97,7 @@ def mutants(count, seed, only):
         name, text = path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")
         for i, function in enumerate(functions_of(ast.parse(text)) if name.startswith(only) else ()):
             keyed.append((zlib.crc32(f"{seed} {ast.unparse(function)}".encode()), name, i, text))
-    for key, name, i, text in sorted(sorted(keyed)[:count], key=lambda found: found[1:3]):
+    for key, name, i, text in sorted(sorted(keyed)[:count], key=lambda row: row[1:3]):
         tree = ast.parse(text)
         function = functions_of(tree)[i]
         changeable = [*sites(function)]
@@ -106,25 +107,27 @@ def mutants(count, seed, only):
         yield name, function.name, node.lineno, before, ast.unparse(node), ast.unparse(tree)
 
 
-def tests_of(name):
-    """The tests to run in turn for a file of the package."""
+def tests_of(name, function):
+    """The tests to run in turn for a function in a file of the package, with the options of pytest."""
     path = Path(name)
-    folder = ROOT / "tests" / path.parent
-    nearest = folder / f"test_{path.stem}.py"
-    if nearest.exists():
-        yield [nearest]
-    yield sorted({folder if path.parent.name else ROOT / "tests" / "anatomy", ROOT / "tests" / "models"})
+    folder = ROOT / "tests" / path.parent if path.parent.name else ROOT / "tests" / "anatomy"
+    module = ".".join(path.with_suffix("").parts)
+    texts = {file: file.read_text(encoding="utf-8") for file in sorted(folder.rglob("test_*.py"))}
+    near = [file for file, text in texts.items() if file.name == f"test_{path.stem}.py" or module in text or function in text]
+    if near:
+        yield near
+    yield ["--first-cases", *sorted({folder, ROOT / "tests" / "models"})]
 
 
 def survives(mutant):
     """Whether the tests pass with a mutant."""
-    name, *_, source = mutant
+    name, function, *_, source = mutant
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(PACKAGE, Path(folder) / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
         (Path(folder) / PACKAGE.name / name).write_text(source, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        for tests in tests_of(name):
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *map(str, tests)]
+        for tests in tests_of(name, function):
+            command = [sys.executable, "-m", "pytest", *OPTIONS, *map(str, tests)]
             try:
                 done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=LONGEST, check=False)
             except subprocess.TimeoutExpired:

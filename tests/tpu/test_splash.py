@@ -4,8 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-pytestmark = pytest.mark.tpu
-
 
 @pytest.fixture
 def slice_devices(monkeypatch):

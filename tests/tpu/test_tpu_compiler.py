@@ -1,11 +1,9 @@
-"""The real training step under the real TPU compiler, compared with the estimate. Minutes each: tox -e tpu."""
+"""The real training step under the real TPU compiler, compared with the estimate. Minutes each: tox -e compilers."""
 
 import pytest
 
 from keras_bert_rebuild import BertConfig, plan
 from keras_bert_rebuild.recipes.planning.plan_devices import SLICES
-
-pytestmark = pytest.mark.tpu
 
 BF16 = {"dtype": "mixed_bfloat16"}
 TWO_BLOCKS = BertConfig(num_hidden_layers=2)

@@ -8,6 +8,8 @@ from helpers.small import small_model
 import keras_bert_rebuild
 from keras_bert_rebuild import compile_model, gen_batch_inputs, get_base_dict, get_model
 
+pytestmark = pytest.mark.backend
+
 
 def test_the_model_is_returned_and_takes_the_arguments_of_keras_bert():
     model = small_model()
@@ -22,7 +24,7 @@ def test_steps_are_counted_as_keras_bert_counts_them():
     assert keras_bert_rebuild.calc_train_steps(1025, 32, 1, 0.5) == (33, 16)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_toy_sentence_pairs_train_until_the_masked_words_are_right():
     pairs = [
         [["all", "work", "and", "no", "play"], ["makes", "jack", "a", "dull", "boy"]],

@@ -11,6 +11,8 @@ from helpers.small import BLOCKS, HEADS, LENGTH, compiled, small_batch, small_mo
 from keras_bert_rebuild import BertConfig, BertModel, build_model, compile_model, get_custom_objects
 from keras_bert_rebuild.training.losses import Perplexity
 
+pytestmark = pytest.mark.backend
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "keras_bert"
 
 
@@ -46,7 +48,7 @@ def test_a_confident_and_correct_model_has_a_loss_near_zero(rng):
     assert logs["NSP_loss"] < 0.002
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_training_takes_the_steps_of_the_pretraining_model(rng):
     ours, copy = spread(small_model(), rng), small_model()
     copy.set_weights(ours.get_weights())
@@ -73,7 +75,7 @@ def test_a_file_of_keras_bert_that_keras_loads_has_the_loss_of_its_own_probabili
     assert logs["NSP_loss"] == pytest.approx(-np.log(golden["nsp"][np.arange(len(ids)), nsp]).mean(), abs=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_some_of_the_heads_train_too_also_under_other_names(rng):
     model = spread(small_model(), rng)
     x, (labels, nsp) = small_batch(rng)
@@ -86,7 +88,7 @@ def test_some_of_the_heads_train_too_also_under_other_names(rng):
     assert logs["loss"] == pytest.approx(expected["loss"], abs=1e-5)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_next_sentence_head_alone_and_a_classifier_have_the_loss_of_their_outputs(rng):
     model = spread(small_model(), rng)
     x, y = small_batch(rng)

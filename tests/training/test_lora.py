@@ -59,7 +59,7 @@ def test_only_the_matrices_and_the_head_learn():
     assert {path for path, value in values(task.model).items() if not np.array_equal(value, before[path])} == paths
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_matrices_are_loaded_in_a_new_process_and_continue_training(tmp_path):
     base = fresh()
     base.save(tmp_path / "base")
@@ -136,7 +136,7 @@ def test_a_full_disk_leaves_no_partial_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_bad_input_is_one_sentence(tmp_path):
     model = fresh().model
     for arguments, message in (

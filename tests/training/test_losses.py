@@ -11,6 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 
+pytestmark = pytest.mark.backend
+
 
 @given(arrays("float32", (3, 4, 6), elements=st.floats(-100, 100, width=32)), st.integers(0, 5))
 def test_the_loss_is_exact_for_logits_up_to_100(logits, label):
@@ -70,7 +72,7 @@ def test_weights_count_and_labels_of_weight_0_may_be_anything():
     assert float(metric.result()) == pytest.approx(4.0)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_compiled_model_is_saved_with_it(rng, tmp_path):
     x, y = small_batch(rng)
     model = compiled(small_model(transformer_num=1), metrics=[["accuracy", Perplexity()], ["accuracy"]], max_predictions=4)

@@ -42,7 +42,7 @@ def test_scores_are_those_of_a_search_whatever_the_padding(rng):
         similarity_of("max_sim@x")
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_losses_of_groups_take_the_scores_of_consecutive_rows(rng):
     vectors = token_vectors(rng, 6)  # two groups of a query, a positive and a negative
     labels = np.array([[0, 0], [1, 3.0], [2, 1.0], [3, 0], [4, 2.0], [5, -1.0]], "float32")

@@ -187,7 +187,7 @@ def test_a_step_follows_the_gradient_of_finite_differences(rng, scores, jit_comp
             assert old[place] - new[place] == pytest.approx((ends[0] - ends[1]) / (2 * epsilon), abs=1e-4)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, "auto"])
 def test_a_chain_learns_what_single_positions_do_not_show(rng, jit_compile):
     """Labels in a cycle, from scores that show only where the cycle starts."""

@@ -9,6 +9,8 @@ from helpers.other_process import finish, start
 
 from keras_bert_rebuild.models.devices_in_use import check_even_batches
 
+pytestmark = pytest.mark.backend
+
 BACKEND = keras.config.backend()
 SENTENCE = "a batch must have a multiple of 2 examples, the same number for each device; got {}: choose such a batch "
 SENTENCE += "size, and drop an incomplete last batch."
@@ -24,7 +26,7 @@ def tried():
 
 
 @on_two_devices
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_uneven_batches_are_one_sentence(tried):
     uneven = tried["uneven"]
     refused = {case: uneven.pop(case) for case in ("arrays", "a PyDataset", "a generator", "evaluation")}
@@ -43,7 +45,7 @@ def test_uneven_batches_are_one_sentence(tried):
 
 
 @on_two_devices
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_even_batches_take_the_steps_of_one_device(tried):
     for one, two in tried["even"].values():
         np.testing.assert_allclose(two, one, rtol=0, atol=1e-5)

@@ -15,8 +15,10 @@ from keras_bert_rebuild.files.hub import origin_of
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.pretrained.card_files import write_card
 from keras_bert_rebuild.pretrained.find_checkpoint import located_model
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.pretrained.model_card import Training as CardTraining
 from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
 from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.recipes.finetuning.finetune_callback import (
@@ -44,7 +46,7 @@ from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.row_predictions import compile_predictions_ahead
 from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
-from keras_bert_rebuild.training.lora import add_lora, save_lora
+from keras_bert_rebuild.training.lora import add_lora, save_lora, without_lora
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze, layer_rates, matches_any
 from keras_bert_rebuild.training.optimizers.rate_schedules import WarmupLinearDecay
@@ -87,8 +89,9 @@ def finetune(
     """Fine-tune a model for a task, or resume an interrupted run, and save the best weights.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, the best weights in `model/`, a Hugging Face folder that
-    `load_task` reads, and at the end `report.json`, `report.md` and, for tasks with labels, `confusion.svg`; with `lora_rank` also
-    `adapters.safetensors`. Nothing is written before all examples have been read and checked.
+    `load_task` reads, with the scores in its card, README.md, and at the end `report.json`, `report.md` and, for tasks with labels,
+    `confusion.svg`; with `lora_rank` also `adapters.safetensors`. Nothing is written before all examples have been read and
+    checked.
 
     Args:
         task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity",
@@ -213,6 +216,10 @@ def _evaluate(callback, folder, described, started):
     found["seconds"] = round(time.perf_counter() - started, 2)
     found.update(best.details(examples[name], evaluation.answers))
     write_report(folder, found, described)
+    data = {name: (Path(described[name]).name, len(rows)) for name, rows in examples.items()}
+    scores = {name: found[name] for name in ("dev", "test") if name in found}
+    trained = CardTraining(data, scores, training.settings.resolved())
+    write_card(folder / "model", without_lora(best.model_to_save()), training=trained)
     return Finetuned(best, found["dev"], found.get("test"), found)
 
 

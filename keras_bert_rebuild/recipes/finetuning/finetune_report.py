@@ -6,6 +6,7 @@ import math
 from keras_bert_rebuild.explain.drawing import STYLE, TITLE
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.printable import Element, in_markdown, printable, svg_picture
+from keras_bert_rebuild.pretrained.model_card import score_table, setting_table
 
 # The files of the report.
 REPORTS = ("report.json", "report.md", "confusion.svg")
@@ -62,11 +63,8 @@ def report_text(found, settings, picture):
         ),
         *_in_train(found),
         "",
-        f"| score | {' | '.join(evaluated)} |",
-        f"|---|{'---:|' * len(evaluated)}",
+        score_table({name: found[name] for name in evaluated}),
     ]
-    names = dict.fromkeys(name for part in evaluated for name in found[part])
-    lines += [f"| {name} | {' | '.join(_shown(found[part].get(name)) for part in evaluated)} |" for name in names]
     if "classes" in found:
         lines += ["", f"On {evaluated[-1]}:", "", "| label | precision | recall | F1 | examples |", "|---|---:|---:|---:|---:|"]
         rows = list(found["classes"].items())
@@ -78,14 +76,7 @@ def report_text(found, settings, picture):
             lines.append(f"| and {len(rows) - MAX_LABELS} more in report.json | | | | |")
     if picture:
         lines += ["", "![confusion matrix](confusion.svg)"]
-    lines += [
-        "",
-        "| setting | |",
-        "|---|---|",
-        *(f"| {name} | {in_markdown(value)} |" for name, value in settings.items() if value is not None),
-        "",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", setting_table(settings), ""])
 
 
 def _in_train(found):
@@ -96,12 +87,6 @@ def _in_train(found):
 
 def _evaluated(found):
     return [name for name in ("dev", "test") if name in found]
-
-
-def _shown(value):
-    if value is None:
-        return ""
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
 
 
 def confusion_svg(labels, matrix, title=""):

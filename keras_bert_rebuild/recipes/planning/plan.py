@@ -236,7 +236,7 @@ def plan(
     if utilisation is None:
         compute, derived = compute_seconds(load, topology, run.dtype)
     else:
-        compute, derived = load.flops / (rate * utilisation), "the utilisation that was given"
+        compute, derived = load.flops / (rate * utilisation), "the MFU that was given"
     size = gradient_bytes(config, run) if topology.count > 1 else 0
     all_reduce = passes * topology.all_reduce_seconds(size)
     # The matrix products of Muon are assumed to be as efficient as the model's.

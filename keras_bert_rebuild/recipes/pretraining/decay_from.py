@@ -4,9 +4,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import INSTEAD_OF_PHASES, OF_A_START, PretrainSettings
-from keras_bert_rebuild.recipes.run_folder import FREE, read_yaml
+from keras_bert_rebuild.recipes.run_folder import FREE
 from keras_bert_rebuild.recipes.settings import as_phase, plain
 from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder

@@ -9,8 +9,8 @@ import numpy as np
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
+from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.recipes.run_folder import read_yaml
 from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
@@ -45,6 +45,7 @@ def starting_model(corpus, settings):
     packed = settings.learned.build(config, settings)
     for weight, value in zip(packed.weights, model.weights, strict=True):
         weight.assign(value)
+    packed.load_report = model.load_report
     return packed
 
 

@@ -21,16 +21,20 @@ from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained import save_pretrained
+from keras_bert_rebuild.pretrained.card_files import write_card
+from keras_bert_rebuild.pretrained.model_card import Training as CardTraining
+from keras_bert_rebuild.recipes.metrics_table import read_curves
 from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
 from keras_bert_rebuild.recipes.probing.probe_files import described_probes, probe_files, read_probe
 from keras_bert_rebuild.recipes.probing.probes import Probes
-from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml
+from keras_bert_rebuild.recipes.run_folder import FREE, RunFolder
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement, trained_together
@@ -202,6 +206,7 @@ def _pretrain(store, output, settings, where, report, started):
         if where.writes:  # not earlier: a run that fails to start must leave no settings that the next attempt would have to match
             RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
         report = report if where.writes else None
+        base = getattr(getattr(model, "load_report", None), "base", {})
         run = TrainingRun(model, settings, output, batches, evaluations, report, where, started, probes)
         run.finish()
         with run.averaged():
@@ -209,9 +214,31 @@ def _pretrain(store, output, settings, where, report, started):
                 whole = whole_model(part, copied)
                 if where.writes:
                     save_pretrained(whole, output / folder, _format(part), vocabulary=settings.learned.vocabulary(corpus, settings))
+                    trained = described_training(store, corpus, settings, {} if held_out is None else _last_held_out(output))
+                    write_card(output / folder, whole, base=base, training=trained)
                     if part is model and settings.packing:
                         model = whole
     return model
+
+
+def described_training(name, corpus, settings, scores):
+    """What the card of a model says of its run.
+
+    Args:
+        name: the path of the corpus; anything else is a corpus of this process.
+        corpus: a `TokenCorpus`.
+        settings: `PretrainSettings`.
+        scores: those of held-out text, by name; empty without any.
+    """
+    name = Path(name).name if isinstance(name, (str, Path)) else "a corpus of this process"
+    settings = {field: value for field, value in settings.resolved().items() if field not in FREE}
+    return CardTraining({"corpus": (name, int(corpus.num_tokens))}, {"held out": scores} if scores else {}, settings, "tokens")
+
+
+def _last_held_out(output):
+    """The last scores of held-out text in the curve of a run; empty without a curve."""
+    curves = read_curves(output) if (output / "metrics.csv").is_file() else {}
+    return {name: curve[-1][1] for name, curve in curves.items() if name.startswith("held_out_") and curve}
 
 
 def _format(model):

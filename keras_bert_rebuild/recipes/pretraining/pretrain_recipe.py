@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.files.kinds import RECIPE, STORE, folder_kind
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.pretrained.card_files import base_of, write_card
 from keras_bert_rebuild.recipes.pretraining.masked_score import MaskedScore, masked_score
-from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
+from keras_bert_rebuild.recipes.pretraining.pretrain import described_training, pretrain
 from keras_bert_rebuild.recipes.pretraining.recipe import UTILISATION, Recipe, RecipePlan, choose_size, plan_of, read_recipe
 from keras_bert_rebuild.recipes.pretraining.recipe_folder import RecipeFolder
 from keras_bert_rebuild.recipes.step_costs import matrix_ceiling
@@ -146,6 +147,10 @@ def pretrain_recipe(
         with tell.training(None if plan.settings.minutes is not None else plan.steps) as report:
             model = pretrain(corpus, folder.run, plan.settings, report=report)
         score = _score(folder, plan.settings, opened)
+        if score is not None and _SCORED[plan.settings.objective] == "model":
+            named = ", ".join(path.name for path in paths)
+            trained = described_training(named, opened, plan.settings, asdict(score))
+            write_card(folder.run / "model", model, base=base_of(folder.run / "model"), training=trained)
     return RecipeResult(model, folder.run / plan.settings.learned.folders[0], plan, score)
 
 

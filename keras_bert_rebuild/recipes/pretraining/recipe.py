@@ -10,11 +10,11 @@ from typing import Any
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.limits import is_number
+from keras_bert_rebuild.files.yaml_files import parse_yaml, read_yaml
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.memory import available_bytes
 from keras_bert_rebuild.recipes.pretraining.example_settings import STEPS
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.run_folder import parse_yaml, read_yaml
 from keras_bert_rebuild.recipes.settings import check_settings, setting, settings_from_dict, size_fields
 from keras_bert_rebuild.recipes.step_costs import Work, embedding_params, num_params, step_memory, trained_flops
 from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS

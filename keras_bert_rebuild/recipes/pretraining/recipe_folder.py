@@ -10,9 +10,10 @@ from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.files.kinds import STORE, folder_kind
 from keras_bert_rebuild.files.limits import is_number
+from keras_bert_rebuild.files.yaml_files import read_yaml, write_yaml
 from keras_bert_rebuild.recipes.pretraining.masked_score import MaskedScore
 from keras_bert_rebuild.recipes.pretraining.recipe import Recipe
-from keras_bert_rebuild.recipes.run_folder import FREE, read_yaml, refuse_other, write_yaml
+from keras_bert_rebuild.recipes.run_folder import FREE, refuse_other
 from keras_bert_rebuild.recipes.settings import plain
 
 

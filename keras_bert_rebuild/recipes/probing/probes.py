@@ -13,13 +13,13 @@ import numpy.typing as npt
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.files.limits import is_number
+from keras_bert_rebuild.files.yaml_files import read_yaml, write_yaml
 from keras_bert_rebuild.kernels import unwritten
 from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.recipes.metrics_table import LARGEST, read_curves
 from keras_bert_rebuild.recipes.probing.linear_probe import overlap, predicted_labels, predicted_numbers, token_counts
 from keras_bert_rebuild.recipes.probing.probe_files import ProbeExamples
-from keras_bert_rebuild.recipes.run_folder import read_yaml, write_yaml
 from keras_bert_rebuild.tasks.embedding_model import pooled_model
 from keras_bert_rebuild.tasks.metrics.classes import spearman
 from keras_bert_rebuild.tasks.row_predictions import predict_rows

@@ -260,7 +260,7 @@ while run(f"{folder}/{limit}", limit) != 0:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_run_killed_at_any_point_resumes_to_the_same_bytes(tmp_path, vocabulary):
     (tmp_path / "corpus.txt").write_text(text_of(repeated_documents(random.Random(4))))
     prepare(tmp_path / "corpus.txt", vocabulary, tmp_path / "whole", workers=1, block_bytes=12000, deduplicate="near")

@@ -97,7 +97,7 @@ def test_passages_of_the_training_part_are_left_out_and_documents_are_cut_there(
     assert left.texts.tolist() == texts
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @given(st.lists(DOCUMENTS.map(lambda documents: documents[0]), min_size=8, max_size=30), st.integers(0, 9))
 def test_no_passage_that_is_held_out_is_trained_on(given, seed):
     try:

@@ -254,7 +254,7 @@ while True:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_run_killed_at_any_point_resumes_to_the_same_bytes(tmp_path, corpus, vocabulary):
     prepare(corpus, vocabulary, tmp_path / "whole", workers=1, block_bytes=2500)
     (tmp_path / "runs").mkdir()
@@ -277,7 +277,7 @@ print(prepare(*sys.argv[2:5], workers=2, block_bytes=40_000).made)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_killed_or_interrupted_run_of_several_processes_resumes(tmp_path, vocabulary):
     lines = (f"a boat by the river {i} and {i * 7} boats {i * i}" + "\n" * (i % 9 == 0) for i in range(50_000))
     (tmp_path / "large.txt").write_text("\n".join(lines))

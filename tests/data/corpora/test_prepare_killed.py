@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.exhaustive import only_exhaustive
 
 PACKAGE = Path(__file__).parents[3] / "keras_bert_rebuild"
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "boat", "##s", "the", "river", *"0123456789"]
@@ -56,10 +57,10 @@ def contents(folder):
     ("command", "lines", "kills"),
     [
         pytest.param(bare_prepare, 20_000, 5, id="some"),
-        pytest.param(whole_command, 400_000, 24, id="many", marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)]),
+        pytest.param(whole_command, 400_000, 24, id="many", marks=[only_exhaustive, pytest.mark.timeout(1800)]),
     ],
 )
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_run_killed_at_random_times_resumes_to_the_same_bytes(tmp_path, command, lines, kills):
     corpus, vocabulary, output = tmp_path / "corpus.txt", tmp_path / "v.txt", tmp_path / "out"
     corpus.write_text("\n".join(f"a boat by the river {i} and {i * 7} boats {i * i}" + "\n" * (i % 9 == 0) for i in range(lines)))

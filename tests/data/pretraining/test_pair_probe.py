@@ -65,7 +65,7 @@ def judged(form, seq_len, segments_of):
     return probe(*parts, labels, right)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("form", ["paragraphs", "sentences"])
 @pytest.mark.parametrize("seq_len", [32, 64, 128, 512])
 @pytest.mark.parametrize("kind", ["nsp", "sop"])

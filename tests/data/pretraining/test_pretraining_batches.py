@@ -215,7 +215,7 @@ def test_a_model_trains_on_them(corpus, kind, heads):
     assert data.epoch == 2
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 @pytest.mark.parametrize(("kind", "workers"), [*zip(KINDS, (0, 1, 4), strict=True)])
 def test_a_tensorflow_dataset_has_the_same_numbers(corpus, kind, workers):
     from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
@@ -228,8 +228,8 @@ def test_a_tensorflow_dataset_has_the_same_numbers(corpus, kind, workers):
     assert [tuple(spec.shape) for spec in keras.tree.flatten(endless.element_spec)] == [a.shape for a in arrays(data[0])]
 
 
-@pytest.mark.compiles_long
-@pytest.mark.tensorflow
+@pytest.mark.slow
+@pytest.mark.backend("tensorflow")
 def test_a_model_trains_on_a_tensorflow_dataset(corpus):
     from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
 
@@ -239,7 +239,7 @@ def test_a_model_trains_on_a_tensorflow_dataset(corpus):
     assert np.isfinite(model.fit(data, epochs=2, steps_per_epoch=2, verbose=0).history["loss"]).all()
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_the_batches_of_a_tensorflow_dataset_are_freed_with_it(corpus):
     from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
 

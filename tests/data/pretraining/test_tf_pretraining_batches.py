@@ -8,7 +8,7 @@ from helpers.small_corpus import small_corpus
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import read_pretraining_records
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = pytest.mark.backend("tensorflow")
 
 ROOM = 6  # for predictions, of which an example has at most 4
 

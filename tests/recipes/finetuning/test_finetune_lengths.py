@@ -70,7 +70,7 @@ CLASSIFIED = [ClassifiedText(sentence(np.random.default_rng(n), 3 + n), label=LA
 TAGGED = [TaggedWords(tuple(e.text.split()), tuple(LABELS[len(word) > 3] for word in e.text.split())) for e in CLASSIFIED]
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "examples", "class_weights", "settings"),
     [

@@ -6,7 +6,7 @@ import pytest
 from keras_bert_rebuild import BertConfig
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 
-pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+pytestmark = pytest.mark.backend("jax")
 
 CONFIG = BertConfig(
     vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, max_position_embeddings=16

@@ -112,7 +112,7 @@ def test_other_systems_are_refused(monkeypatch, tmp_path):
 
 
 @ON_LINUX
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_step_of_more_examples_takes_more_memory():
     config = BertConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=1024)
     # In processes of their own: one that has run other tests holds free memory, which a step takes without growing.

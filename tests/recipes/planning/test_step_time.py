@@ -126,7 +126,7 @@ def test_where_nothing_is_known_utilisation_is_assumed(device):
 def test_a_given_utilisation_overrides_what_was_measured():
     made = plan("base", gpu="h100", utilisation=0.5)
     assert made.compute_seconds == pytest.approx(made.flops / (494.5e12 * 0.5))
-    assert made.derived_from == "the utilisation that was given"
+    assert made.derived_from == "the MFU that was given"
 
 
 def test_wider_models_are_more_efficient_and_longer_texts_and_dropout_take_longer():

@@ -57,7 +57,7 @@ def test_batches_may_begin_with_any_example():
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_a_run_sees_every_example_once_and_is_resumed_bit_by_bit(monkeypatch, corpus, tmp_path):
     seen, made = [], training_run.SpanOfBatches.batch
 

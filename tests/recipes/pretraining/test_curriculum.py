@@ -27,7 +27,7 @@ def whole(corpus, tmp_path_factory):
     return small_runs.whole_run(corpus, tmp_path_factory.mktemp("runs") / "run", SETTINGS)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_the_phases_follow_one_another_with_about_as_many_tokens(whole):
     folder, rows, _ = whole
     with (folder / "metrics.csv").open(newline="") as file:
@@ -39,8 +39,7 @@ def test_the_phases_follow_one_another_with_about_as_many_tokens(whole):
     assert rows[-1]["step"] == 4
 
 
-@pytest.mark.slow
-@pytest.mark.compiles_long
+@pytest.mark.slow(torch=True)
 def test_a_run_stopped_between_two_phases_ends_with_the_same_bits(whole, corpus, tmp_path):
     small_runs.check_resumption(whole, corpus, tmp_path / "run", SETTINGS)
 

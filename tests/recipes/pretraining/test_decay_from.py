@@ -43,7 +43,7 @@ def decayed(corpus, long, output, **given):
     return pretrain(corpus, output, decay_from=str(long), **given)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_it_ends_with_the_bits_of_a_run_that_fell_there_from_the_start_also_when_stopped(corpus, long, tmp_path):
     rows = []
     model = decayed(corpus, long, tmp_path / "short", decay_step=4, steps=6, report=rows.append)
@@ -62,7 +62,7 @@ def test_it_ends_with_the_bits_of_a_run_that_fell_there_from_the_start_also_when
     assert digest(resumed) == digest(tmp_path / "short")
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_without_a_step_it_falls_from_the_newest_checkpoint_before_the_fall_for_the_same_fraction(corpus, long, tmp_path):
     decayed(corpus, long, tmp_path / "run", decay_shape="linear")
     settings = yaml.safe_load((tmp_path / "run" / "settings.yaml").read_text())

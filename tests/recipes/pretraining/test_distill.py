@@ -24,7 +24,7 @@ from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memo
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
 # Two models in every step.
-pytestmark = pytest.mark.compiles_long
+pytestmark = pytest.mark.slow
 
 SETTINGS = {name: value for name, value in small_runs.FOUR_STEPS.items() if name != "model"}
 # Everything that has a state of its own or another shape than the teacher's.
@@ -81,7 +81,7 @@ def test_checkpoints_do_not_have_the_teacher(whole):
     assert not any("Encoder-3" in name for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("changes", [{}, NARROW, {"packing": True, "relation_weight": 1.0}])
 def test_a_stopped_run_ends_with_the_same_bits(teacher, corpus, tmp_path, changes):
     settings = {**SETTINGS, **changes}
@@ -95,7 +95,7 @@ def test_a_stopped_run_ends_with_the_same_bits(teacher, corpus, tmp_path, change
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_student_nobody_taught_tokens_is_saved_as_an_encoder(teacher, corpus, tmp_path):
     weights = {"mlm_weight": 0, "soft_weight": 0, "hidden_weight": 0, "relation_weight": 1.0}
     student = distill(teacher, corpus, tmp_path / "run", {**SETTINGS, **weights, "ema": None})
@@ -106,7 +106,7 @@ def test_a_student_nobody_taught_tokens_is_saved_as_an_encoder(teacher, corpus, 
         np.testing.assert_array_equal(value, trained[path], err_msg=path)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_student_comes_closer_to_its_teacher(teacher, corpus, tmp_path):
     rows = []
     alone = {"gradient_accumulation_steps": 1, "ema": None, "mlm_weight": 0, "start": "scratch"}
@@ -143,7 +143,14 @@ def test_maps_of_layers_are_data():
 
 @pytest.mark.parametrize(
     "name",
-    ["bert", *(pytest.param(n, marks=pytest.mark.slow) for n in map(name_of_module, modules()) if n not in ("bert", "xlnet"))],
+    [
+        "bert",
+        *(
+            pytest.param(n, marks=pytest.mark.slow(torch=True))
+            for n in map(name_of_module, modules())
+            if n not in ("bert", "xlnet")
+        ),
+    ],
 )
 def test_a_student_of_every_family_starts_with_blocks_of_its_teacher(rng, name):
     module = next(module for module in modules() if name_of_module(module) == name)

@@ -45,7 +45,7 @@ def clock(monkeypatch):
     return clock
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_the_run_takes_its_time_and_after_a_stop_ends_with_the_same_weights(monkeypatch, clock, corpus, tmp_path):
     rows = []
     model = pretrain(corpus, tmp_path / "whole", MINUTES, report=rows.append)
@@ -75,7 +75,7 @@ def test_the_run_takes_its_time_and_after_a_stop_ends_with_the_same_weights(monk
     assert arrays[0] == arrays[1]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_phases_are_shares_of_the_time_and_a_kill_between_checkpoints_repeats_what_was_lost(clock, corpus, tmp_path):
     settings = {**MINUTES, "batch_warmup": [2], "minutes": 0.5}
     pretrain(corpus, tmp_path / "whole", settings)

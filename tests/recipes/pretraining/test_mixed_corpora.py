@@ -17,7 +17,7 @@ def mixed(weights=(3, 1)):
     return MixedCorpus([SomeDocuments(documents, range(14)), SomeDocuments(documents, range(14, 24))], weights)
 
 
-pytestmark = pytest.mark.compiles_long
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["padded", "packed"])
@@ -35,7 +35,7 @@ def test_the_settings_of_a_run_name_its_corpora_and_their_shares(whole):
     assert rows[-1]["held_out_loss"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_stopped_run_ends_with_the_same_bits(whole, tmp_path):
     settings, run = whole
     small_runs.check_resumption(run, mixed(), tmp_path / "run", settings)

@@ -29,12 +29,12 @@ def test_the_result_takes_rows_of_one_sequence(whole):
     assert rows[-1]["flop_utilisation"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
     small_runs.check_resumption(whole, corpus, tmp_path / "run", SETTINGS)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("next_sentence", ["nsp", "sop"])
 def test_a_stopped_run_on_pairs_ends_with_the_same_bits(next_sentence, corpus, tmp_path):
     settings = {**SETTINGS, "next_sentence": next_sentence}
@@ -51,7 +51,7 @@ def test_a_stopped_run_on_pairs_ends_with_the_same_bits(next_sentence, corpus, t
         np.testing.assert_array_equal(*map(ops.convert_to_numpy, (found, expected)))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_run_may_start_from_a_checkpoint(whole, corpus, tmp_path):
     folder, _, model = whole
     settings = {name: value for name, value in SETTINGS.items() if name != "model"}
@@ -61,7 +61,7 @@ def test_a_run_may_start_from_a_checkpoint(whole, corpus, tmp_path):
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_discriminator_learns_from_packed_rows(corpus, tmp_path):
     model = pretrain(corpus, tmp_path / "run", SETTINGS, objective="electra", steps=2)
     assert [tensor.name for tensor in model.inputs][-1] == "Input-Mask"

@@ -121,7 +121,7 @@ class FallError(Exception):
     pass
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_run_stopped_repeatedly_with_checkpoints_in_the_background_ends_with_the_same_weights(corpus, undisturbed, tmp_path):
     folder, rows = tmp_path / "run", []
 

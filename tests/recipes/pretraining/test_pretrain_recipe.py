@@ -21,7 +21,7 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import Quiet, pretra
 from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
 # Whole trainings.
-pytestmark = pytest.mark.compiles_long
+pytestmark = pytest.mark.slow
 
 trained = functools.partial(pretrain_recipe, steps=4, processes=1, evaluate_steps=2)
 
@@ -108,7 +108,8 @@ STAGES = {
 
 
 @pytest.mark.parametrize(
-    "stage", [stage if stage == "the choice of a size" else pytest.param(stage, marks=pytest.mark.slow) for stage in STAGES]
+    "stage",
+    [stage if stage == "the choice of a size" else pytest.param(stage, marks=pytest.mark.slow(torch=True)) for stage in STAGES],
 )
 def test_a_training_that_is_stopped_before_a_stage_goes_on_there(corpus, recipe, whole, tmp_path, monkeypatch, stage):
     def stopped(*_, **__):
@@ -133,7 +134,7 @@ def _noting(done, name, function, *args, **kwargs):
     return function(*args, **kwargs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_training_that_a_signal_stops_resumes_at_the_step(corpus, recipe, whole, tmp_path, monkeypatch):
     made = training_run.StopOnSignal.on_train_batch_end
     with monkeypatch.context() as patched:
@@ -180,7 +181,7 @@ def test_what_may_change_when_a_run_is_resumed_may_change_here(corpus, recipe, w
     assert trained(corpus, folder, recipe, evaluate_steps=1, log_steps=7).score == result.score
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_folders_of_tokens_and_a_vocabulary_of_the_user_are_taken(corpus, recipe, whole, tmp_path):
     folder, result = whole
     given = trained(corpus, tmp_path / "given", recipe, vocabulary=folder / "vocab.txt")
@@ -191,7 +192,7 @@ def test_folders_of_tokens_and_a_vocabulary_of_the_user_are_taken(corpus, recipe
     assert not (tmp_path / "tokens" / "tokens").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_several_corpora_have_one_vocabulary_and_are_mixed(corpus, recipe, tmp_path):
     other = write_text(tmp_path / "other.txt", documents=9)
     other.write_text(other.read_text().replace("mat", "roof"))
@@ -202,14 +203,14 @@ def test_several_corpora_have_one_vocabulary_and_are_mixed(corpus, recipe, tmp_p
     assert result.score.positions > 10
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_without_held_out_text_there_is_no_score(corpus, recipe, tmp_path):
     result = trained(corpus, tmp_path / "out", recipe, held_out=0)
     assert result.score is None
     assert not (tmp_path / "out" / "score.yaml").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_the_generator_of_electra_is_scored(corpus, recipe, tmp_path):
     result = trained(corpus, tmp_path / "out", recipe, objective="electra", generator_size=0.5)
     assert result.folder.name == "model"
@@ -286,7 +287,7 @@ def test_a_training_that_made_nothing_yet_may_be_another_one(corpus, recipe, tmp
     trained(corpus, tmp_path / "out", recipe, steps=1)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_budget_in_minutes_trains_as_long(corpus, recipe, tmp_path):
     result = trained(corpus, tmp_path / "out", recipe, steps=None, evaluate_steps=None, minutes=0.02)
     assert result.plan.minutes == 0.02

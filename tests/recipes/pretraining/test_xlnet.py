@@ -41,7 +41,7 @@ def test_a_run_leaves_an_xlnet_with_a_trained_query_vector(whole):
     assert finetuned.output_shape == (None, None, 16)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
     small_runs.check_resumption(whole, corpus, tmp_path / "run", SETTINGS)
 
@@ -115,8 +115,7 @@ def test_a_plan_counts_both_streams():
         plan("transformer-base", gpus=1, gpu="h100", **settings)
 
 
-@pytest.mark.slow
-@pytest.mark.compiles_long
+@pytest.mark.slow(torch=True)
 def test_from_text_to_a_folder_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
@@ -126,7 +125,7 @@ def test_from_text_to_a_folder_on_the_command_line(tmp_path, capsys, monkeypatch
     said_by_verb("prepare", capsys, "tales.txt", "--tokenizer", "vocab.txt", "--output", "tokens", "--processes", 1)
     sizes = "num_hidden_layers: 1\n  hidden_size: 16\n  num_attention_heads: 2\n  intermediate_size: 16"
     (tmp_path / "s.yaml").write_text(f"model:\n  {sizes}\njit_compile: {str(SETTINGS['jit_compile']).lower()}\n")
-    options = "--steps 3 --batch-size 8 --seq-len 16 --held-out 0 --no-tensorboard --workers 0 --loss-chunk 8 --remat"
+    options = "--steps 3 --batch-size 8 --max-seq-length 16 --held-out 0 --no-tensorboard --workers 0 --loss-chunk 8 --remat"
     command = ["pretrain", capsys, "tokens", "--output", "run", "--settings", "s.yaml", "--objective", "xlnet", *options.split()]
     said = said_by_verb(*command)
     assert [line.split()[-1] for line in said.out.splitlines()] == ["run/model", "run/metrics.csv"]

@@ -93,7 +93,7 @@ def test_weights_and_everything_else_in_a_checkpoint_are_those_of_a_run_without_
     assert not (tmp_path / "plain" / "probes.yaml").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_resumed_run_writes_the_same_rows_and_keeps_its_baselines(whole, corpus, tmp_path):
     folder, _, _, settings = whole
     before = (folder / "probes.yaml").read_bytes()
@@ -121,8 +121,8 @@ def test_other_examples_are_another_run_and_other_paths_are_not(whole, corpus, p
     "changes",
     [
         {"packing": True},
-        pytest.param({"objective": "electra"}, marks=pytest.mark.slow),
-        pytest.param({"objective": "xlnet"}, marks=pytest.mark.slow),
+        pytest.param({"objective": "electra"}, marks=pytest.mark.slow(torch=True)),
+        pytest.param({"objective": "xlnet"}, marks=pytest.mark.slow(torch=True)),
     ],
     ids=str,
 )

@@ -79,7 +79,7 @@ def test_the_settings_of_a_host_are_not_part_of_the_run():
     assert told["distribute"] == "auto"
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_a_tpu_that_tensorflow_does_not_drive_is_refused(monkeypatch):
     monkeypatch.setenv("TPU_ACCELERATOR_TYPE", "v5litepod-4")
     with pytest.raises(ValueError, match="has a TPU, which this TensorFlow does not support: set KERAS_BACKEND=jax"):
@@ -87,7 +87,7 @@ def test_a_tpu_that_tensorflow_does_not_drive_is_refused(monkeypatch):
     assert distribute("none").kind == "none"
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_mirrored_replicas_do_not_accumulate(tmp_path):
     with pytest.raises(ValueError, match=r"gradient_accumulation_steps must be 1 with distribute='mirrored'.*; got 2"):
         pretrain("no store", tmp_path / "run", distribute="mirrored", gradient_accumulation_steps=2)
@@ -101,7 +101,7 @@ def paths():
     return {weight.path: tuple(weight.shape) for model in (xlnet, bert) for weight in model.weights}
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_every_row_matches_in_a_model_and_no_weight_matches_two(paths):
     found = {path: [pattern for pattern, _ in LAYOUT if re.fullmatch(pattern, path)] for path in paths}
     assert all(len(patterns) <= 1 for patterns in found.values())

@@ -6,7 +6,6 @@ import signal
 import socket
 import time
 
-import keras
 import numpy as np
 import pytest
 import yaml
@@ -16,8 +15,8 @@ from helpers.other_process import finish, start
 from keras_bert_rebuild.training.distributed.hosts import EXIT_CODE
 
 pytestmark = [
-    pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend"),
-    pytest.mark.slow,
+    pytest.mark.backend("jax"),
+    pytest.mark.slow(torch=True),
 ]
 
 

@@ -8,8 +8,8 @@ import pytest
 from helpers.other_process import finish, start
 
 pytestmark = [
-    pytest.mark.skipif(keras.config.backend() == "torch", reason="torch trains on one device"),
-    pytest.mark.slow,
+    pytest.mark.backend("jax", "tensorflow"),
+    pytest.mark.slow(torch=True),
 ]
 
 
@@ -38,7 +38,7 @@ def test_two_devices_and_two_steps_draw_differently(drawn, layer):
         assert all(len(np.unique(row)) == 1 for part in parts for row in part)
 
 
-@pytest.mark.tensorflow
+@pytest.mark.backend("tensorflow")
 def test_a_single_replica_draws_what_is_drawn_without_a_strategy(drawn):
     for one, none in zip(drawn["one"], drawn["none"], strict=True):
         for layer in one:

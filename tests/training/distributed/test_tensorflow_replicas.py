@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from helpers import hosts_run
+from helpers.exhaustive import only_exhaustive
 from helpers.other_process import finish, start
 
 from keras_bert_rebuild import AdamW, AdamWarmup
@@ -15,7 +16,7 @@ from keras_bert_rebuild.kernels import replica_count
 from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.training.optimizers.whole_batch import LossScaleOptimizer, of_whole_batch
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.backend("tensorflow"), pytest.mark.slow(torch=True)]
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,7 @@ def test_one_device_compiles_with_the_given_optimizer():
         assert of_whole_batch(optimizer, True) is optimizer
 
 
-@pytest.mark.exhaustive
+@only_exhaustive
 def test_a_whole_run_with_averages_evaluation_and_checkpoints_succeeds(tmp_path):
     config, output = tmp_path / "settings.yaml", tmp_path / "run"
     changes = {"steps": 4, "ema": 0.9, "held_out": 0.3, "evaluation_steps": 1, "save_steps": 2, "jit_compile": False}

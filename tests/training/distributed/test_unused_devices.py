@@ -23,7 +23,7 @@ def told():
 
 
 @on_two_devices
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_training_outside_of_the_chosen_devices_warns_at_its_call(told):
     words = "distribute({!r}) was called but not entered, so this model trains on one device and not on 2: build, compile "
     words += "and train it inside `with distribute({!r}):`."
@@ -34,7 +34,7 @@ def test_a_training_outside_of_the_chosen_devices_warns_at_its_call(told):
 
 
 @on_two_devices
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_nobody_else_is_warned(told):
     silent = ["nothing chosen", "once", "entered later", "after it", "one device", "entered", "one device entered"]
     silent += ["after pretrain", *(["set by Keras"] if BACKEND == "jax" else [])]

@@ -8,6 +8,8 @@ from helpers.optimizer_reference import JIT, check_against_numpy, train, value
 from keras_bert_rebuild import AdamW
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 
+pytestmark = pytest.mark.backend
+
 
 @pytest.mark.parametrize("jit_compile", JIT[keras.backend.backend()])
 @pytest.mark.parametrize("accumulated", [1, 3])

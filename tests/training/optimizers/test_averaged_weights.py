@@ -10,6 +10,8 @@ from keras_bert_rebuild import AdamW
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 from keras_bert_rebuild.training.optimizers.by_path import averaged_weights
 
+pytestmark = pytest.mark.backend
+
 
 def trained(rng, optimizer):
     weights, x, y = linear_data(rng, 6)

@@ -10,6 +10,8 @@ from keras_bert_rebuild import AdamW, BertConfig, WarmupLinearDecay, build_model
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 from keras_bert_rebuild.training.optimizers.by_path import ByPathOptimizer
 
+pytestmark = pytest.mark.backend
+
 BOTH = pytest.mark.parametrize("optimizer_class", [AdamW, Lamb])
 BLOCK = (
     "MultiHeadSelfAttention/query",
@@ -136,7 +138,7 @@ def test_a_saved_model_continues_training_as_if_it_had_not_been_saved(rng, tmp_p
     check_training_continues_equally(model, copy, x, y)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_saved_bert_is_loaded_with_the_state_of_its_optimizer(rng, tmp_path):
     model = compiled(small_model(transformer_num=1), optimizer=everything(AdamW))
     model.optimizer.build(model.trainable_variables)

@@ -14,6 +14,8 @@ from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 from keras_bert_rebuild.training.optimizers.whole_batch import dense_gradients
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
+pytestmark = pytest.mark.backend
+
 ROWS, WIDTH, STEPS, RATE = 5, 3, 6, 0.1
 # All of Keras's optimizers that need only a rate.
 STOCK = ("SGD", "RMSprop", "Adam", "AdamW", "Adadelta", "Adagrad", "Adamax", "Adafactor", "Nadam", "Ftrl", "Lion", "Lamb")
@@ -106,8 +108,8 @@ def expanded():
     return keras.Model(inputs, PositionEmbedding(3, WIDTH, name="table")(inputs))
 
 
-@pytest.mark.tensorflow
-@pytest.mark.compiles_long
+@pytest.mark.backend("tensorflow")
+@pytest.mark.slow
 def test_our_models_give_optimizers_no_lists_of_rows(rng):
     x, y = small_batch(rng)
     tasks = small_model(transformer_num=1, use_task_embed=True, task_num=3)
@@ -146,7 +148,7 @@ LOSSES = [
 ]  # fmt: skip
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_twenty_four_steps_of_pretraining_have_the_losses_of_jax():
     rng = np.random.default_rng(5)
     model = compiled(spread(small_model(), rng), optimizer=None, learning_rate=0.03, warmup_steps=4, decay_steps=40)

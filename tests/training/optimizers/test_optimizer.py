@@ -8,6 +8,8 @@ from helpers.small import compiled, small_batch, small_model
 from keras_bert_rebuild import AdamWarmup
 from keras_bert_rebuild.training.compile_model import WEIGHT_DECAY_PATTERN
 
+pytestmark = pytest.mark.backend
+
 
 def reference(p, gradients, decay_steps, warmup_steps, min_lr, lr, wd, amsgrad=False, b1=0.9, b2=0.999, eps=1e-7):
     m = v = top = 0.0
@@ -106,7 +108,7 @@ def test_accumulated_gradients_count_as_one_step(rng):
     np.testing.assert_allclose(accumulated, plain, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_compiled_model_trains_with_it(rng):
     model = compiled(small_model(), optimizer=None, learning_rate=0.01, warmup_steps=5, decay_steps=200, max_predictions=4)
     x, y = small_batch(rng)

@@ -11,6 +11,8 @@ from keras_bert_rebuild import AdamW, BertConfig, TextClassifier, build_model, f
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
 from keras_bert_rebuild.training.optimizers.path_patterns import first_match, layer_rates
 
+pytestmark = pytest.mark.backend
+
 SIZES = {"vocab_size": 30, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4, "max_position_embeddings": 8}
 
 
@@ -104,7 +106,7 @@ def task():
     return TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=("a", "b"))
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_frozen_weights_stay_and_all_others_learn():
     here = task()
     counts = freeze(here.model, ["^Embedding-", "^Encoder-1-"])

@@ -9,6 +9,8 @@ from keras_bert_rebuild import AdamW, WarmupLinearDecay
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 from keras_bert_rebuild.training.optimizers.rate_schedules import SHAPES, ProgressSchedule, WarmupStableDecay
 
+pytestmark = pytest.mark.backend
+
 FALLS = {
     "linear": lambda fallen: 1 - fallen,
     "cosine": lambda fallen: (1 + np.cos(np.pi * fallen)) / 2,

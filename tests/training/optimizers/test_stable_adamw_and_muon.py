@@ -10,6 +10,8 @@ from keras_bert_rebuild import AdamW, WarmupLinearDecay
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import StableAdamW
 from keras_bert_rebuild.training.optimizers.muon import Muon, orthogonalised
 
+pytestmark = pytest.mark.backend
+
 NO_DECAY = ("bias", "gamma", "beta")
 EACH = pytest.mark.parametrize("optimizer_class", [StableAdamW, Muon])
 

@@ -12,6 +12,8 @@ import pytest
 from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
+pytestmark = pytest.mark.backend
+
 ARRAYS = {
     "a/kernel": np.arange(6, dtype="float32").reshape(2, 3),
     "b": np.array([1.5, -2.0], ml_dtypes.bfloat16),

@@ -14,6 +14,8 @@ from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.save_checkpoints import CheckpointWriter, SaveCheckpoints, SpoiledStateError
 from keras_bert_rebuild.training.state.train_state import CopiedState
 
+pytestmark = pytest.mark.backend
+
 
 def files(folder):
     """The arrays of every checkpoint of a folder."""

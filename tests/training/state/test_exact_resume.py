@@ -5,6 +5,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+from helpers.exhaustive import EXHAUSTIVE
 from helpers.pretraining_run import make_model, train
 from helpers.small import compiled, small_model
 
@@ -12,15 +13,17 @@ from keras_bert_rebuild.kernels.traits import draws_dropout_from_the_process
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 from keras_bert_rebuild.training.state.train_state import TrainState
 
+pytestmark = pytest.mark.backend
+
 # On TensorFlow compiling a step takes minutes under load; `test_killed_runs` compiles a smaller model.
 COMPILED = {
-    "tensorflow": [False, pytest.param(True, marks=pytest.mark.exhaustive)],
+    "tensorflow": [False, True] if EXHAUSTIVE else [False],
     "jax": [True],
     "torch": [False],
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("jit_compile", COMPILED[keras.backend.backend()])
 def test_three_steps_and_three_more_are_six_steps(tmp_path, jit_compile):
     whole = train(tmp_path / "whole", 6, every_steps=3, jit_compile=jit_compile).newest()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from helpers import killed_run
+from helpers.exhaustive import only_exhaustive
 from helpers.small_corpus import SPECIAL
 
 from keras_bert_rebuild.cli.main import main as keras_bert
@@ -35,7 +36,7 @@ SETTINGS = {
 }
 BATCHES = SETTINGS["steps"] * SETTINGS["gradient_accumulation_steps"]
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
+pytestmark = [pytest.mark.backend, pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")]
 
 
 def run(command, log, is_now=None, wait=0.0, number=signal.SIGKILL):
@@ -82,7 +83,7 @@ def new_random():
     return random.Random(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(torch=True)
 def test_a_training_killed_three_times_ends_with_the_same_bits(tmp_path):
     kills, steps, choice = 3, 90, new_random()
     killed_run.main(tmp_path / "undisturbed", steps)
@@ -116,7 +117,7 @@ def command(tmp_path):
     return ["-m", "keras_bert_rebuild.cli.main", "pretrain", store, "--settings", config, "--output"]
 
 
-@pytest.mark.exhaustive
+@only_exhaustive
 @pytest.mark.timeout(3600)
 def test_the_command_killed_twenty_times_ends_with_the_same_files(tmp_path, command):
     kills, choice, log = 20, new_random(), tmp_path / "log"

@@ -10,6 +10,8 @@ from helpers.tiny_training import batches, fit, tiny_model
 
 from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss
 
+pytestmark = pytest.mark.backend
+
 
 def batch_of(step):
     """A batch nested like a pretraining batch; its values encode the step."""

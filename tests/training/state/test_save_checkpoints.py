@@ -15,6 +15,8 @@ from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.state.train_state import write_state
 
+pytestmark = pytest.mark.backend
+
 
 def test_checkpoints_are_written_at_intervals_of_steps_and_at_the_end(tmp_path):
     save = SaveCheckpoints(

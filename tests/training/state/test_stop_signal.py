@@ -12,7 +12,7 @@ from helpers.tiny_training import At, batches, fit, tiny_model
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+pytestmark = [pytest.mark.backend, pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")]
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,13 @@ import signal
 
 import keras
 import numpy as np
+import pytest
 from helpers.tiny_training import At, fit, tiny_model
 
 from keras_bert_rebuild.training.state import callbacks
 from keras_bert_rebuild.training.state.callbacks import StopTogether
+
+pytestmark = pytest.mark.backend
 
 
 class Count:

@@ -11,6 +11,8 @@ from helpers.small import compiled, small_batch, small_model
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.train_state import read_state, write_state
 
+pytestmark = pytest.mark.backend
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "train_state"
 
 
