@@ -22,7 +22,8 @@ return found;
 # Buttons whose texts have less contrast than WCAG 2 asks of small text, 4.5 : 1.
 PALE = """
 const light = (colour) => {
-  const [r, g, b] = colour.match(/[\\d.]+/g).map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const [r, g, b] = colour.match(/[\\d.]+/g).map((v) => linear(v / 255));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
 };
 return [...document.querySelectorAll('.md-button')].filter((button) => {
