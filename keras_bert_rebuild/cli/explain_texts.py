@@ -69,7 +69,7 @@ def _options(args, method):
 
 
 def _task(args):
-    from keras_bert_rebuild.interpret.masked_words import load_attributed
+    from keras_bert_rebuild.interpret.attribute_texts import load_attributed
 
     return load_attributed(args.model, args.task, args.text)
 

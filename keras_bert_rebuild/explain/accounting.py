@@ -142,7 +142,7 @@ class Explanation(Record):
         return self.to_markdown()
 
 
-def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None, dtype="float32", others=()):
+def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None, dtype="float32", further=()):
     """Count every parameter and operation of a config.
 
     Args:
@@ -152,7 +152,7 @@ def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None
         length: tokens per text; None for the maximum length of the model.
         predictions: tokens per text that the MLM head predicts; None for all.
         dtype: a key of `DTYPES`.
-        others: layers of a live model that are not steps, pairs of a name and the number of parameters.
+        further: layers of a live model that are not steps, pairs of a name and the number of parameters.
 
     Returns:
         The `StepAccount`s, a tuple, and a dictionary from letter to number.
@@ -177,7 +177,7 @@ def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None
     letters = letters_of(config.encoder(), batch, length, predictions)
     weight_bytes, value_bytes = DTYPES[dtype]
     steps = steps_of(config, heads)
-    total = sum(step.count(letters) * blocks for step, blocks, _ in steps) + sum(count for _, count in others)
+    total = sum(step.count(letters) * blocks for step, blocks, _ in steps) + sum(count for _, count in further)
     accounts = []
     for step, blocks, runs in steps:
         each = step.count(letters)
@@ -203,7 +203,7 @@ def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None
                 kept=kept * runs,
             )
         )
-    for name, count in others:
+    for name, count in further:
         numbers = {"each": count, "blocks": 1, "runs": 1, "params": count, "share": count / total, "bytes": count * weight_bytes}
         accounts.append(StepAccount(article=None, part="Other layers", name=name, layer=name, formula="", numbers="", **numbers))
     return tuple(accounts), letters

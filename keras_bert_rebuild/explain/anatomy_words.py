@@ -47,7 +47,7 @@ def facts_of(encoder, heads=()):
 def positions_of(encoder):
     """How an encoder encodes positions, in words."""
     first = encoder.embedding.positions
-    found = [] if first.kind in (NONE, "rotary") else [_position_words(first)]
+    phrases = [] if first.kind in (NONE, "rotary") else [_position_words(first)]
     rotary_of = Counter(
         (block.attention.rotary.theta, block.attention.window) for block in encoder.blocks if block.attention.rotary
     )
@@ -55,10 +55,10 @@ def positions_of(encoder):
         bases = [f"{name_of(theta)}" + ("" if len(rotary_of) == 1 else f" ({_reach(window)})") for theta, window in rotary_of]
         rotary = [block.attention.rotary for block in encoder.blocks if block.attention.rotary]
         more = dict.fromkeys(words for each in rotary for words in _different(each, ("kind", "rows", "theta")))
-        found.append(", ".join([f"rotary, theta {', '.join(bases)}", *more]))
+        phrases.append(", ".join([f"rotary, theta {', '.join(bases)}", *more]))
     shared = [block.attention.relative for block in encoder.blocks if block.attention.relative]
-    found += [_position_words(positions) for positions in dict.fromkeys([*shared, *filter(None, [encoder.relative])])]
-    return " and ".join(found) or NONE
+    phrases += [_position_words(positions) for positions in dict.fromkeys([*shared, *filter(None, [encoder.relative])])]
+    return " and ".join(phrases) or NONE
 
 
 def reach_of(encoder):
@@ -104,7 +104,7 @@ def name_of(value):
 
 def _position_words(positions):
     """Positions in words; a kind without words here by its name and its fields that are not defaults."""
-    return _KINDS.get(positions.kind, lambda found: ", ".join([found.kind, *_different(found, ("kind", "rows"))]))(positions)
+    return _KINDS.get(positions.kind, lambda value: ", ".join([value.kind, *_different(value, ("kind", "rows"))]))(positions)
 
 
 def _table(positions):
@@ -134,9 +134,9 @@ def _reach(window, unlimited="global"):
 def _different(value, without=()):
     """The fields of a dataclass that differ from their defaults, in words."""
     for field in fields(value):
-        given = getattr(value, field.name)
-        if field.name not in without and (field.default is MISSING or given != field.default):
-            yield f"{_spaced(field.name)} {name_of(given)}"
+        setting = getattr(value, field.name)
+        if field.name not in without and (field.default is MISSING or setting != field.default):
+            yield f"{_spaced(field.name)} {name_of(setting)}"
 
 
 def _spaced(name):
@@ -288,6 +288,6 @@ def _without_words(encoder):
         for field in fields(kind):
             if field.name in _SAID[kind].split():
                 continue
-            found = Counter(name_of(getattr(value, field.name)) for value in values)
-            words = ", ".join(text if len(found) == 1 else f"{text} in {count}" for text, count in found.items())
+            counts = Counter(name_of(getattr(value, field.name)) for value in values)
+            words = ", ".join(text if len(counts) == 1 else f"{text} in {count}" for text, count in counts.items())
             yield Fact(f"{before}{_spaced(field.name)}", words or NONE, roles)

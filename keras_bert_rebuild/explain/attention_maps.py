@@ -163,7 +163,7 @@ def attention_maps(
     _check_memory(len(chosen_layers), len(chosen_heads), *rows.ids.shape)
     start = encoder.embed(inputs)
     _check_padding(ops.convert_to_numpy(start.tokens), rows.mask)
-    found: dict[str, list[Any]] = {name: [] for name in LENGTH_AXES}
+    collected: dict[str, list[Any]] = {name: [] for name in LENGTH_AXES}
     runs, term_names = iter(range(len(encoder.blocks))), dict[str, None]()
 
     def record(plain, layer, query, key, value, mask=None, training=None, *shared):
@@ -173,24 +173,24 @@ def attention_maps(
             pair = ops.cast(query, "float32"), ops.cast(key, "float32")
             probabilities = by_heads(ops.where(layer.visible(mask, query), layer.probabilities(*pair, mask, *shared), 0.0))
             total = probabilities.sum(-1, keepdims=True)  # 1 but for rounding, or 0
-            found["probabilities"].append(probabilities / np.where(total > 0, total, 1))
+            collected["probabilities"].append(probabilities / np.where(total > 0, total, 1))
             terms = layer.position_terms(*pair, *shared)
             term_names.update(dict.fromkeys(terms))
             if vectors:
                 for name, array in (("queries", query), ("keys", key), ("values", value)):
-                    found[name].append(by_heads(ops.swapaxes(array, 1, 2)))  # (B, L, H, K) → (B, H, L, K)
+                    collected[name].append(by_heads(ops.swapaxes(array, 1, 2)))  # (B, L, H, K) → (B, H, L, K)
                 if terms:
                     added = np.broadcast_arrays(*map(by_heads, terms.values()))
-                    found["terms"].append(np.stack(added, 1) / np.float32(layer.divisor(query.shape[-1])))
+                    collected["terms"].append(np.stack(added, 1) / np.float32(layer.divisor(query.shape[-1])))
         return plain(layer, query, key, value, mask, training, *shared)
 
     with executing((MultiHeadSelfAttention.attend, record)):
         for i, x in enumerate(encoder.states(start, 1 + max(chosen_layers), gradients=False)):
             for name, wanted in (("inputs", i in chosen_layers), ("outputs", i - 1 in chosen_layers)):
                 if vectors and wanted:
-                    found[name].append(_array(x))
+                    collected[name].append(_array(x))
     order = [sorted(chosen_layers).index(i) for i in chosen_layers]
-    arrays = {name: np.stack([values[i] for i in order]) for name, values in found.items() if values}
+    arrays = {name: np.stack([values[i] for i in order]) for name, values in collected.items() if values}
     return AttentionMaps(
         layers=chosen_layers,
         heads=chosen_heads,
@@ -202,15 +202,15 @@ def attention_maps(
     )
 
 
-def _of_heads(array, present, chosen):
+def _of_heads(array, present, heads):
     """The selected heads of an array `(batch, heads, ...)` of the remaining heads; zeros for a pruned head."""
-    if set(chosen) <= set(present):
-        return array[:, [present.index(head) for head in chosen]]
-    found = np.zeros((len(array), len(chosen), *array.shape[2:]), array.dtype)
-    for i, head in enumerate(chosen):
+    if set(heads) <= set(present):
+        return array[:, [present.index(head) for head in heads]]
+    result = np.zeros((len(array), len(heads), *array.shape[2:]), array.dtype)
+    for i, head in enumerate(heads):
         if head in present:
-            found[:, i] = array[:, present.index(head)]
-    return found
+            result[:, i] = array[:, present.index(head)]
+    return result
 
 
 def _array(tensor):
@@ -226,11 +226,11 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
         length = encoder.host.inputs[0].shape[1]
         longest = length or encoder.max_length
         rows = rows_of_texts(tokenizer, texts, pairs, max_len, length, longest)
-        known = rows.inputs()
-        missing = [name for name in names if name not in known]
+        arrays = rows.inputs()
+        missing = [name for name in names if name not in arrays]
         if missing:
             raise ValueError(f"a model with {', '.join(missing)} must be called with inputs; texts do not determine them.")
-        return rows, {name: known[name] for name in names}
+        return rows, {name: arrays[name] for name in names}
     inputs = encoder.arrays(inputs)
     ids = inputs["Input-Token"].astype("int32")
     mask = inputs["Input-Mask"] != 0 if "Input-Mask" in inputs else ids != encoder.layers["Embedding-Token"].pad_id
@@ -246,8 +246,8 @@ def _check_padding(mask, expected):
         raise ValueError(f"the tokenizer must pad with the model's padding id; {theirs} of the tokenizer is {ours} to the model.")
 
 
-def _chosen(name, chosen, count):
-    numbers = range(count) if chosen is None else [int(i) for i in chosen]
+def _chosen(name, indices, count):
+    numbers = range(count) if indices is None else [int(i) for i in indices]
     wrong = [i for i in numbers if not -count <= i < count]
     if wrong or not len(numbers):
         raise ValueError(f"{name} must be integers from 0 to {count - 1}, since the model has {count}; got {list(numbers)}.")

@@ -41,12 +41,12 @@ class AttentionPatterns:
             threshold: minimum score, on a scale from uniform attention, 0, to the pure pattern, 1.
         """
         needed = self.even + threshold * (1 - self.even)
-        found = [
+        patterns = [
             (name, float(score))
             for name, score, minimum in zip(self.names, self.scores[:, layer, head], needed, strict=True)
             if score >= minimum and minimum < 1
         ]
-        return sorted(found, key=lambda pair: -pair[1])
+        return sorted(patterns, key=lambda pair: -pair[1])
 
 
 def attention_patterns(
@@ -121,5 +121,5 @@ def _share(probabilities, keys, queries):
     """The mean over some queries of their total attention to some keys, `(layers, heads)`."""
     if not queries.any():
         return np.zeros(probabilities.shape[:2])
-    given = (probabilities * keys).sum(-1)[..., queries]
-    return np.clip(given.mean(-1), 0, 1)
+    shares = (probabilities * keys).sum(-1)[..., queries]
+    return np.clip(shares.mean(-1), 0, 1)

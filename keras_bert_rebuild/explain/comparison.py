@@ -154,18 +154,18 @@ def compare(
     >>> [step.name for step in comparison.steps if step.status == "changed"], comparison.ratio("params")
     (['Feed-forward'], 1.0)
     """
-    given = [(each, tuple(heads) if isinstance(each, BertConfig) else None) for each in (first, second)]
-    return compare_given(given, names, batch=batch, length=length, predictions=predictions, dtype=dtype)
+    models = [(each, tuple(heads) if isinstance(each, BertConfig) else None) for each in (first, second)]
+    return compare_given(models, names, batch=batch, length=length, predictions=predictions, dtype=dtype)
 
 
-def compare_given(given: Sequence[tuple[Any, Any]], names: Sequence[str] | None = None, **options: Any) -> Comparison:
+def compare_given(models: Sequence[tuple[Any, Any]], names: Sequence[str] | None = None, **options: Any) -> Comparison:
     """`compare` for models with different heads.
 
     Args:
-        given: two pairs, each a config and the names of its heads, or a model and None.
+        models: two pairs, each a config and the names of its heads, or a model and None.
         names, **options: see `compare`.
     """
-    configs = [explain(each, heads).config for each, heads in given]
+    configs = [explain(each, heads).config for each, heads in models]
     names = tuple(names or (config.family for config in configs))
     limits = [config.max_length for config in configs]
     length = options.get("length")
@@ -173,24 +173,24 @@ def compare_given(given: Sequence[tuple[Any, Any]], names: Sequence[str] | None 
         shorter = names[limits.index(min(limits))]
         raise ValueError(f"length must be at most {min(limits):,}, the maximum of {shorter}; got {length:,}.")
     options["length"] = min(limits) if length is None else length
-    first, second = (explain(each, heads, **options) for each, heads in given)
+    first, second = (explain(each, heads, **options) for each, heads in models)
     changes = tuple(_changes(first, second))
     return Comparison(first, second, names, changes, tuple(_pairs(first.steps, second.steps, changes)))
 
 
 def _changes(first, second):
-    facts, others = ({fact.subject: fact for fact in facts_of(each.config.encoder(), each.heads)} for each in (first, second))
-    for subject in _merged(list(facts), list(others)):
-        words = [of[subject].words if subject in of else NONE for of in (facts, others)]
+    facts, second_facts = ({fact.subject: fact for fact in facts_of(each.config.encoder(), each.heads)} for each in (first, second))
+    for subject in _merged(list(facts), list(second_facts)):
+        words = [of[subject].words if subject in of else NONE for of in (facts, second_facts)]
         if words[0] != words[1]:
-            yield Change(subject, *words, (facts.get(subject) or others[subject]).roles)
+            yield Change(subject, *words, (facts.get(subject) or second_facts[subject]).roles)
 
 
 def _pairs(first, second, changes):
     ours, theirs = _by_role(first), _by_role(second)
     touched = {role for change in changes for role in change.roles}
     for part in dict.fromkeys(step.part for step in (*first, *second)):
-        roles = _merged(*([role for found, role in of if found == part] for of in (ours, theirs)))
+        roles = _merged(*([role for name, role in of if name == part] for of in (ours, theirs)))
         for role in roles:
             pair = ours.get((part, role), ()), theirs.get((part, role), ())
             if not all(pair):
@@ -202,11 +202,11 @@ def _pairs(first, second, changes):
 
 def _by_role(steps):
     """Part and role of a step to the steps that share them, a tuple."""
-    found = {}
+    steps_of = {}
     for step in steps:
         role = step.layer.partition(", ")[0].rpartition("{n}-")[2]
-        found[step.part, role] = (*found.get((step.part, role), ()), step)
-    return found
+        steps_of[step.part, role] = (*steps_of.get((step.part, role), ()), step)
+    return steps_of
 
 
 def _merged(ours, theirs):

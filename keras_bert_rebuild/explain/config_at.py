@@ -18,7 +18,7 @@ CONFIG_FILES = ("config.json", "bert_config.json")
 
 def released():
     """Released models and the sizes in papers: name to `(config, heads)`, where heads is the pooler or empty."""
-    found = {}
+    configs = {}
     for module in dict.fromkeys(FAMILIES.values()):
         heads = ("pooler",) if "pooler" in module.HUGGINGFACE.heads else ()
         for name, changes, _ in module.SIZES:
@@ -27,10 +27,10 @@ def released():
                 key=len,
                 default=next(iter(module.MODEL_TYPES)),
             )
-            found[name] = derived(BertConfig.from_dict({"family": family, **own(module, "DEFAULTS"), **changes})), heads
+            configs[name] = derived(BertConfig.from_dict({"family": family, **own(module, "DEFAULTS"), **changes})), heads
     for module in WITHOUT_FILES:
-        found |= {name: (BertConfig.from_dict({"family": module.FAMILY, **changes}), ()) for name, changes, _ in module.SIZES}
-    return found
+        configs |= {name: (BertConfig.from_dict({"family": module.FAMILY, **changes}), ()) for name, changes, _ in module.SIZES}
+    return configs
 
 
 def config_at(path=None):

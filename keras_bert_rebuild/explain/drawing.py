@@ -9,7 +9,7 @@ from typing import Any
 from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.kinds import PICTURE
 from keras_bert_rebuild.files.output import check_file
-from keras_bert_rebuild.files.printable import Element, svg_picture
+from keras_bert_rebuild.files.printable import Element, svg_picture, with_minus
 
 # Colours in light and in dark mode. On paper, those of texts and lines have the contrast that WCAG 2 asks of small text, 4.5 : 1.
 PAPER, INK, SOFT = ("#fcfbf8", "#16171a"), ("#22211f", "#e8e6e1"), ("#6f6b63", "#a19d94")
@@ -18,16 +18,24 @@ GRID, FIRST, SECOND = ("#e7e3da", "#303136"), ("#2f6fbe", "#7fb2f5"), ("#a5690f"
 TITLE = 14
 FONT = "ui-sans-serif, system-ui, -apple-system, Segoe UI, Noto Sans, sans-serif"
 
-# Kind of a box to its fill and edge colours; diagrams are light in both modes.
+# Kind of a box to its fill and edge colours in light mode, and in dark mode.
 BOXES = {
-    "embedding": ("#e8f0fb", "#3d7fd0"),
-    "attention": ("#f2e9f7", "#9454b0"),
-    "feed-forward": ("#fbefe2", "#bb7a18"),
-    "norm": ("#f4f2ec", "#8a857a"),
-    "head": ("#e4f3ec", "#2f9665"),
-    "frame": (PAPER[0], "#d6d1c5"),
-    "plain": ("#ffffff", "#8a857a"),
+    "embedding": (("#e8f0fb", "#3d7fd0"), ("#1c2738", "#5f95da")),
+    "attention": (("#f2e9f7", "#9454b0"), ("#2b2233", "#b083c8")),
+    "feed-forward": (("#fbefe2", "#bb7a18"), ("#32271a", "#c8924c")),
+    "norm": (("#f4f2ec", "#8a857a"), ("#26262a", "#8d887d")),
+    "head": (("#e4f3ec", "#2f9665"), ("#1b3027", "#4fae83")),
+    "frame": ((PAPER[0], "#d6d1c5"), (PAPER[1], "#4a4a4e")),
+    "plain": (("#ffffff", "#8a857a"), ("#1d1e22", "#8d887d")),
 }
+# Of diagrams: attributes have the colours of light mode, for programs without style sheets. A notebook has the picture in its own
+# page, whose other pictures must not change.
+DARK = f"""
+@media (prefers-color-scheme: dark) {{
+.diagram .paper {{ fill: {PAPER[1]}; }} .diagram text {{ fill: {SOFT[1]}; }} .diagram text.title {{ fill: {INK[1]}; }}
+.diagram polyline, .diagram marker path {{ stroke: {SOFT[1]}; }}
+{"".join(f".diagram .{kind} {{ fill: {fill}; stroke: {edge}; }}{chr(10)}" for kind, (_, (fill, edge)) in BOXES.items())}}}
+"""
 
 
 def _colours(mode):
@@ -36,22 +44,25 @@ def _colours(mode):
     return (
         f"svg {{ background: {paper}; }} text, circle.c {{ fill: {soft}; }} .title {{ fill: {ink}; }} .grid {{ stroke: {grid}; }}\n"
         f"path.a {{ stroke: {first}; }} path.b {{ stroke: {second}; }} path.c {{ stroke: {soft}; }}\n"
-        f"circle.a, text.a {{ fill: {first}; }} circle.b, text.b {{ fill: {second}; }}\n"
+        f"circle.a, text.a, tspan.a {{ fill: {first}; }} circle.b, text.b, tspan.b {{ fill: {second}; }}\n"
     )
 
 
 # The style sheet of charts: classes a and b are for two curves that are compared, with their texts, and c is for all others.
 STYLE = f"""
-svg {{ font-family: {FONT}; font-size: 11px; color-scheme: light dark; }} .title {{ font-size: {TITLE}px; }}
+svg {{ font-family: {FONT}; font-size: 11px; color-scheme: light dark; max-width: 100%; height: auto; }}
+.title {{ font-size: {TITLE}px; }}
 path {{ fill: none; stroke-width: 1.75; stroke-linejoin: round; }} path.grid {{ stroke-width: 1; }} circle {{ stroke: none; }}
 {_colours(0)}@media (prefers-color-scheme: dark) {{
 {_colours(1)}}}
 """
+# Of pictures that are wider than a phone: texts grow where the picture shrinks.
+WIDE = "@media (max-width: 560px) { svg { font-size: 15px; } .title { font-size: 17px; } }\n"
 
 
 @dataclass(frozen=True)
 class Chart:
-    """The axes of a chart, from which the places of its lines and texts are computed."""
+    """The axes of a chart, from which the pixels of its lines and texts are computed."""
 
     width: float
     """Of the chart with its margins, in pixels; likewise the height."""
@@ -69,7 +80,7 @@ class Chart:
     """The numbers at the bottom and at the top."""
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """The place of a point, in pixels."""
+        """The pixels of a point, `(x, y)`."""
         left, right, top, bottom = self.margins
         right_of_left = (x - self.across[0]) * (self.width - left - right) / ((self.across[1] - self.across[0]) or 1)
         above_bottom = (y - self.up[0]) * (self.height - top - bottom) / (self.up[1] - self.up[0])
@@ -79,7 +90,9 @@ class Chart:
         """Lines across with their numbers on the left."""
         for tick in ticks:
             yield self.level(tick, class_="grid")
-            yield Element("text", spelled(tick), x=self.margins[0] - 8, y=f"{self.at(0, tick)[1] + 4:.1f}", text_anchor="end")
+            yield Element(
+                "text", with_minus(spelled(tick)), x=self.margins[0] - 8, y=f"{self.at(0, tick)[1] + 4:.1f}", text_anchor="end"
+            )
 
     def level(self, y: float, **attributes: Any) -> Element:
         """A line across."""
@@ -91,8 +104,8 @@ class Chart:
 
     def below(self, x: float, text: str, anchor: str = "middle", line: int = 1) -> Element:
         """A text in a line below the axis."""
-        place = {"x": f"{self.at(x, self.up[0])[0]:.1f}", "y": self.height - self.margins[3] + 18 * line}
-        return Element("text", text, **place, text_anchor=anchor)
+        position = {"x": f"{self.at(x, self.up[0])[0]:.1f}", "y": self.height - self.margins[3] + 18 * line}
+        return Element("text", text, **position, text_anchor=anchor)
 
     def curve(self, points: Sequence[tuple[float, float]], kind: str, marked: bool = True) -> Iterator[Element]:
         """A line through points, which are marked by circles.
@@ -102,10 +115,10 @@ class Chart:
             kind: a class of the style sheet, "a", "b" or "c".
             marked: whether there are circles.
         """
-        places = [self.at(*point) for point in points]
-        yield Element("path", class_=kind, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places))
+        pixels = [self.at(*point) for point in points]
+        yield Element("path", class_=kind, d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in pixels))
         if marked:
-            yield from (Element("circle", class_=kind, cx=f"{x:.1f}", cy=f"{y:.1f}", r=2.5) for x, y in places)
+            yield from (Element("circle", class_=kind, cx=f"{x:.1f}", cy=f"{y:.1f}", r=2.5) for x, y in pixels)
 
 
 @dataclass(frozen=True)
@@ -163,9 +176,11 @@ class Diagram:
         head = Element("path", d="M0.5 1 L7 4 L0.5 7", fill="none", stroke=SOFT[0], stroke_width=1.2)
         size = {"viewBox": "0 0 8 8", "refX": 7, "refY": 4, "markerWidth": 7, "markerHeight": 7}
         arrow = Element("defs", Element("marker", head, id="arrow", **size, orient="auto"))
-        paper = Element("rect", width="100%", height="100%", fill=PAPER[0])
+        paper = Element("rect", class_="paper", width="100%", height="100%", fill=PAPER[0])
         shapes = (shape for part in self.parts for shape in _shapes(part))
-        return svg_picture(self.width, self.height, self.label, arrow, paper, *shapes, font_family=FONT)
+        return svg_picture(
+            self.width, self.height, self.label, arrow, paper, *shapes, style=DARK, class_="diagram", font_family=FONT
+        )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the file atomically.
@@ -200,15 +215,16 @@ class Diagram:
 def _shapes(part):
     """A part as elements of SVG."""
     if isinstance(part, Box):
-        fill, edge = BOXES[part.kind]
+        fill, edge = BOXES[part.kind][0]
         size = {"x": f"{part.x:g}", "y": f"{part.y:g}", "width": f"{part.width:g}", "height": f"{part.height:g}"}
-        yield Element("rect", **size, rx=7, fill=fill, stroke=edge)
+        yield Element("rect", class_=part.kind, **size, rx=7, fill=fill, stroke=edge)
     elif isinstance(part, Line):
         points = " ".join(f"{x:g},{y:g}" for x, y in part.points)
         style = {"fill": "none", "stroke": SOFT[0], "stroke_width": 1.2, "stroke_linejoin": "round", "marker_end": "url(#arrow)"}
         yield Element("polyline", points=points, **style)
     for x, y, text, size, colour, anchor in _texts(part):
-        yield Element("text", text, x=f"{x:g}", y=f"{y:g}", font_size=f"{size:g}", fill=colour, text_anchor=anchor)
+        kind = "title" if colour == INK[0] else None
+        yield Element("text", text, class_=kind, x=f"{x:g}", y=f"{y:g}", font_size=f"{size:g}", fill=colour, text_anchor=anchor)
 
 
 def _texts(part):
@@ -236,7 +252,7 @@ def _figure(diagram):
     sides = {"start": "left", "middle": "center", "end": "right"}
     for part in diagram.parts:
         if isinstance(part, Box):
-            fill, edge = BOXES[part.kind]
+            fill, edge = BOXES[part.kind][0]
             style = {"boxstyle": "round,pad=0,rounding_size=7", "facecolor": fill, "edgecolor": edge, "linewidth": 0.8}
             axes.add_patch(FancyBboxPatch((part.x, part.y), part.width, part.height, **style))
         elif isinstance(part, Line):
@@ -244,6 +260,6 @@ def _figure(diagram):
             arrow = {"arrowstyle": "->", "color": SOFT[0], "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", part.points[-1], part.points[-2], arrowprops=arrow)
         for x, y, text, size, colour, anchor in _texts(part):
-            place = {"ha": sides[anchor], "va": "baseline", "parse_math": False}
-            axes.text(x, y, text, fontsize=0.68 * size, color=colour, **place)
+            alignment = {"ha": sides[anchor], "va": "baseline", "parse_math": False}
+            axes.text(x, y, text, fontsize=0.68 * size, color=colour, **alignment)
     return figure

@@ -51,18 +51,18 @@ def explain(
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805).
     """
-    others = ()
+    further = ()
     if isinstance(model_or_config, BertConfig):
         config, heads = model_or_config, ("mlm", "nsp") if heads is None else tuple(heads)
     elif isinstance(model_or_config, keras.Model):
         if heads is not None:
             raise ValueError(f"heads must be left out for a model, which has its own; got {heads!r}.")
-        config, heads, others = _of_model(model_or_config)
+        config, heads, further = _of_model(model_or_config)
         dtype = _policy(model_or_config) if dtype is None else dtype
     else:
         raise ValueError(f"explain expected a BertConfig or a model; got {type(model_or_config).__name__}.")
     dtype = "float32" if dtype is None else dtype
-    steps, letters = account(config, heads, batch, length, predictions, dtype, others)
+    steps, letters = account(config, heads, batch, length, predictions, dtype, further)
     return Explanation(config, tuple(heads), letters, dtype, steps, corrections_of(config, heads))
 
 
@@ -77,8 +77,8 @@ def _of_model(model):
     }
     accounted = {encoder.layers[name] for name in steps & encoder.layers.keys()}
     leaves = dict.fromkeys(layer for part in models_in(model) for layer in part.layers if not isinstance(layer, keras.Model))
-    others = [(layer.name, layer.count_params()) for layer in leaves if layer not in accounted]
-    return config, heads, [(name, count) for name, count in others if count]
+    further = [(layer.name, layer.count_params()) for layer in leaves if layer not in accounted]
+    return config, heads, [(name, count) for name, count in further if count]
 
 
 def _layers_of_head(config, head):

@@ -82,8 +82,8 @@ def nearest_in_texts(
     assert tokens is not None  # with a tokenizer
     positions = np.argwhere(maps.mask)
     near = _by_cosine(outputs[0][maps.mask], outputs[0, text, position], count + 1)
-    found = [(*positions[i].tolist(), cosine) for i, cosine in near]
-    return [NearPlace(t, p, tokens[t][p], cosine) for t, p, cosine in found if (t, p) != (text, position)][:count]
+    neighbours = [(*positions[i].tolist(), cosine) for i, cosine in near]
+    return [NearPlace(t, p, tokens[t][p], cosine) for t, p, cosine in neighbours if (t, p) != (text, position)][:count]
 
 
 def _table(layer):

@@ -110,7 +110,7 @@ def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=No
     Returns:
         Two tuples of indices, and a bool.
     """
-    layers, heads = (None if chosen is None else tuple(chosen) for chosen in (layers, heads))
+    layers, heads = (None if indices is None else tuple(indices) for indices in (layers, heads))
     count = copies * layer_count * head_count
     if layers is None and heads is None and count * map_bytes(length, 0, 1) <= BYTES:
         return tuple(range(layer_count)), tuple(range(head_count)), count * map_bytes(length, width, 1, terms) <= BYTES

@@ -132,8 +132,8 @@ def _sources(sources):
     for place, source in enumerate(sources):
         suffix = str(place) if place else ""
         made.append({**_source(source), "suffix": suffix})
-        found = {} if training else _arrays(source, precision)
-        arrays |= {f"{name}{suffix}": array for name, array in found.items()}
+        arrays_of_source = {} if training else _arrays(source, precision)
+        arrays |= {f"{name}{suffix}": array for name, array in arrays_of_source.items()}
     return made, arrays | _maps_of_steps(sources) if training else arrays
 
 
@@ -167,8 +167,8 @@ def _arrays(source, precision):
 
 def _source(source):
     maps = source.maps
-    found = attention_patterns(maps.probabilities[:, 0], maps.tokens[0], maps.sentences[0])
-    layers, heads = found.scores.shape[1:]
+    patterns = attention_patterns(maps.probabilities[:, 0], maps.tokens[0], maps.sentences[0])
+    layers, heads = patterns.scores.shape[1:]
     return {
         "name": source.name,
         "step": source.step,
@@ -177,8 +177,10 @@ def _source(source):
         "windows": _windows(maps.probabilities) if maps.windows is None else list(maps.windows),
         "thetas": None if maps.thetas is None or not any(maps.thetas) else list(maps.thetas),
         "terms": [TERM_WORDS.get(name, name) for name in maps.term_names],
-        "scores": np.round(found.scores, 4).tolist(),
-        "named": [[[found.names.index(name) for name, _ in found.of_head(i, j)] for j in range(heads)] for i in range(layers)],
+        "scores": np.round(patterns.scores, 4).tolist(),
+        "named": [
+            [[patterns.names.index(name) for name, _ in patterns.of_head(i, j)] for j in range(heads)] for i in range(layers)
+        ],
         "embeddings": None if source.anatomy is None else _embeddings(source.anatomy),
     }
 

@@ -71,17 +71,17 @@ def attribution_data(attributions, tokens):
         ValueError: an attribution is of other tokens, or a score is not finite.
     """
     made = []
-    for found in attributions:
-        _check_tokens("an attribution", found.tokens, tokens)
-        scores = np.asarray(found.scores, float)
+    for attribution in attributions:
+        _check_tokens("an attribution", attribution.tokens, tokens)
+        scores = np.asarray(attribution.scores, float)
         if scores.shape != (len(tokens),) or not np.isfinite(scores).all():
             raise ValueError(f"an attribution must have a finite score for each of the {len(tokens)} tokens; got {scores.shape}.")
         made.append(
             {
-                "method": str(found.method),
-                "target": str(found.target),
-                "value": None if found.value is None else float(found.value),
-                "baseline": None if found.baseline is None else float(found.baseline),
+                "method": str(attribution.method),
+                "target": str(attribution.target),
+                "value": None if attribution.value is None else float(attribution.value),
+                "baseline": None if attribution.baseline is None else float(attribution.baseline),
                 "scores": [float(f"{score:.6g}") for score in scores],
             }
         )
@@ -124,14 +124,14 @@ def importance_data(importance, layers, heads, layer_count, head_count):
             f"importance must be finite values of shape ({layer_count}, {head_count}), one for each head of the model; "
             f"got shape {values.shape}."
         )
-    chosen = values[np.ix_([i % layer_count for i in layers], [i % head_count for i in heads])]
-    return [[float(f"{value:.6g}") for value in row] for row in chosen]
+    shown = values[np.ix_([i % layer_count for i in layers], [i % head_count for i in heads])]
+    return [[float(f"{value:.6g}") for value in row] for row in shown]
 
 
-def _check_tokens(what, found, expected):
-    found, expected = [str(token) for token in found], list(expected)
-    if found != expected:
-        wrong = next((i for i, pair in enumerate(zip(found, expected, strict=False)) if pair[0] != pair[1]), None)
-        where = f"{len(found)} tokens" if wrong is None else f"{found[wrong]!r:.40} at position {wrong}"
+def _check_tokens(what, actual, expected):
+    actual, expected = [str(token) for token in actual], list(expected)
+    if actual != expected:
+        wrong = next((i for i, pair in enumerate(zip(actual, expected, strict=False)) if pair[0] != pair[1]), None)
+        where = f"{len(actual)} tokens" if wrong is None else f"{actual[wrong]!r:.40} at position {wrong}"
         there = f"{len(expected)}" if wrong is None else f"{expected[wrong]!r:.40}"
         raise ValueError(f"{what} must be of the tokens of the page, {there}; got {where}.")

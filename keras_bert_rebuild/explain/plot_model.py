@@ -138,8 +138,8 @@ def _block(explanation):
     each = sum(part.count(letters) for part in block_parts(block))
     alike = len({replace(other, number=1) for other in encoder.blocks}) == 1
     which = f"One of {runs} encoder blocks" if alike else f"Encoder block {block.number} of {runs}"
-    came = Box(MIDDLE - 130, 78, 260, 34, f"{encoder.width} values per token")
-    parts, ways = [Words(40, 46, f"{which}, {each:,} parameters", large=True), came], []
+    entry = Box(MIDDLE - 130, 78, 260, 34, f"{encoder.width} values per token")
+    parts, ways = [Words(40, 46, f"{which}, {each:,} parameters", large=True), entry], []
 
     def counted(weights):
         formula = formula_of(weights)
@@ -152,7 +152,7 @@ def _block(explanation):
         details = {module: counted(weights) for module, weights in details.items()}
         return (_attention if ATTENTION in part.layer else _feed_forward)(parts, x, block, encoder.width, details)
 
-    last = _draw_block(parts, ways, block, came, draw, lambda part: counted(part.weights), (66, 190, WIDTH - 60))
+    last = _draw_block(parts, ways, block, entry, draw, lambda part: counted(part.weights), (66, 190, WIDTH - 60))
     return Diagram(WIDTH, last.below + 40, (*parts, *ways), "An encoder block")
 
 

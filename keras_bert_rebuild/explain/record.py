@@ -82,5 +82,5 @@ def spread(count: int, maximum: int) -> list[int]:
     >>> spread(13, 5), spread(3, 5)
     ([0, 3, 6, 9, 12], [0, 1, 2])
     """
-    chosen = min(count, max(maximum, 1))
-    return [round(i * (count - 1) / max(chosen - 1, 1)) for i in range(chosen)]
+    size = min(count, max(maximum, 1))
+    return [round(i * (count - 1) / max(size - 1, 1)) for i in range(size)]

@@ -182,10 +182,10 @@ def maps_of_text(model, tokenizer, texts, layers, heads, max_len=None, vectors=F
     """The `AttentionMaps` of one text, or of a pair if the second of `texts` is not None."""
     text, pair = texts
     pairs = None if pair is None else [pair]
-    found = attention_maps(
+    maps = attention_maps(
         model, texts=[text], pairs=pairs, tokenizer=tokenizer, layers=layers, heads=heads, vectors=vectors, max_len=max_len
     )
-    return found.of_text(0)
+    return maps.of_text(0)
 
 
 def show_training(
@@ -224,7 +224,7 @@ def show_training(
             checkpoints do not fit into a page of 10 MB.
         OSError: the file cannot be written.
     """
-    layers, heads = (None if chosen is None else tuple(chosen) for chosen in (layers, heads))
+    layers, heads = (None if indices is None else tuple(indices) for indices in (layers, heads))
     sources: list[PageSource] = []
     steps: list[int] = []
     blocks = head_count = None

@@ -62,9 +62,9 @@ def print_summary(model: keras.Model, print_fn: Callable[[str], object] = print)
     """
     table = [COLUMNS]
     for row in summary_rows(model):
-        first, *others = row.connected_to or ("",)
+        first, *rest = row.connected_to or ("",)
         table.append((f"{row.name} ({row.type})", row.output_shape, f"{row.params:,}", first))
-        table += [("", "", "", other) for other in others]
+        table += [("", "", "", connection) for connection in rest]
     widths = [max(len(line[i]) for line in table) for i in range(len(COLUMNS))]
     line_length = sum(widths) + 2 * (len(widths) - 1)
     print_fn(f'Model: "{model.name}"')

@@ -56,6 +56,17 @@ def in_markdown(text):
     return html.escape(_MARKDOWN.sub(r"\\\g<0>", printable(text)), quote=False)
 
 
+def with_minus(number):
+    """A formatted number with a minus sign, which a hyphen is not: every number that pages, pictures and tables for readers show.
+
+    Example:
+
+    >>> with_minus(f"{-0.5:.2f}")
+    '−0.50'
+    """
+    return number.replace("-", "−")
+
+
 def _prints(char):
     return char.isprintable() or char in _JOINERS or unicodedata.category(char) in ("Zs", "Co")
 

@@ -5,14 +5,13 @@ from typing import Any
 
 # Modules and their public names, sorted. No module has the name of a function, since importing it would shadow the function.
 _LAZY = (
-    ("attribute_texts", ("attribute",)),
+    ("attribute_texts", ("MaskedWords", "attribute")),
     ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
     ("head_importance_of_task", ("HeadImportance", "head_importance")),
     ("head_pruning", ("PrunedTask", "prune_heads", "prune_task")),
     ("intervene_in_model", ("intervene",)),
     ("lens_of_text", ("logit_lens",)),
     ("lens_record", ("LogitLens",)),
-    ("masked_words", ("MaskedWords",)),
     ("methods", ("METHODS",)),
     ("probe_blocks", ("probe",)),
     ("probing", ("Probing", "draw_probing")),

@@ -1,16 +1,23 @@
-"""`attribute`: how much every word contributed to an answer of a task."""
+"""`attribute`: how much every word contributed to an answer of a task; the task of `fill_mask`, and how a task is loaded."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_bert_rebuild.interpret.attribution import AttributedToken, AttributedWord, Attribution
-from keras_bert_rebuild.interpret.method import Method
-from keras_bert_rebuild.interpret.methods import method_of
+from keras_bert_rebuild.interpret.methods import Method, method_of
 from keras_bert_rebuild.interpret.subject import SubjectFunction
 from keras_bert_rebuild.interpret.targets import subject_of
-from keras_bert_rebuild.tasks.text_rows import example_list
+from keras_bert_rebuild.pretrained.find_checkpoint import located_model
+from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.tasks.embedding_model import longest_row
+from keras_bert_rebuild.tasks.pretraining_heads import NextSentence
+from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
+from keras_bert_rebuild.tasks.text_rows import LONGEST, example_list
+from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 
 def attribute(
@@ -56,8 +63,8 @@ def attribute(
 
     Example:
 
-        (found,) = attribute(task, ["A film of great charm."], method="shapley")
-        [(word.word, round(word.score, 2)) for word in found.words]
+        (attribution,) = attribute(task, ["A film of great charm."], method="shapley")
+        [(word.word, round(word.score, 2)) for word in attribution.words]
     """
     texts = example_list(texts, "texts")
     pairs = [None] * len(texts) if pairs is None else example_list(pairs, "pairs")
@@ -65,9 +72,9 @@ def attribute(
         raise ValueError(f"pairs must have an item for each of the {len(texts)} texts; got {len(pairs)}.")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
-    chosen = method_of(method, **options)
+    scorer = method_of(method, **options)
     together = [(text, *([pair] if isinstance(pair, str) else pair or ())) for text, pair in zip(texts, pairs, strict=True)]
-    return [_attribution(task, of_one, chosen, target, at, quantity, baseline, batch_size) for of_one in together]
+    return [_attribution(task, of_one, scorer, target, at, quantity, baseline, batch_size) for of_one in together]
 
 
 def _attribution(task, texts, method, target, at, quantity, baseline, batch_size):
@@ -76,10 +83,10 @@ def _attribution(task, texts, method, target, at, quantity, baseline, batch_size
     if not tokens.word_spans:
         raise ValueError(f"the texts must have at least one word; got {texts[0]!r:.80}.")
     function = SubjectFunction(subject, task.tokenizer, baseline if method.reads_baseline else "zero", batch_size)
-    found = method.scores(function)
+    scores = method.scores(function)
     of_words = np.zeros(len(tokens.word_spans) + 1)
-    np.add.at(of_words, function.words, found.tokens)  # index -1 is the last item, for tokens outside words
-    errors = [None] * len(tokens.word_spans) if found.errors is None else found.errors.tolist()
+    np.add.at(of_words, function.words, scores.tokens)  # index -1 is the last item, for tokens outside words
+    errors = [None] * len(tokens.word_spans) if scores.errors is None else scores.errors.tolist()
     words = [
         AttributedWord(text, tokens.texts[text][start:end], start, end, score, error)
         for (text, start, end), score, error in zip(tokens.word_spans, of_words[:-1].tolist(), errors, strict=True)
@@ -89,22 +96,76 @@ def _attribution(task, texts, method, target, at, quantity, baseline, batch_size
         AttributedToken(row, names.get(i, str(i)), owner, *span, score)
         for row, ids in enumerate(tokens.ids)
         for i, owner, span, score in zip(
-            ids.tolist(), tokens.owners[row].tolist(), tokens.spans[row].tolist(), found.tokens[row].tolist(), strict=False
+            ids.tolist(), tokens.owners[row].tolist(), tokens.spans[row].tolist(), scores.tokens[row].tolist(), strict=False
         )
     ]
     gap = None
-    if found.complete and found.value_at_baseline is not None:
-        gap = float(found.tokens.sum()) - (found.value - found.value_at_baseline)
+    if scores.complete and scores.value_at_baseline is not None:
+        gap = float(scores.tokens.sum()) - (scores.value - scores.value_at_baseline)
     return Attribution(
         texts=tokens.texts,
         words=tuple(words),
         tokens=tuple(pieces),
         target=subject.target,
         method=method.name,
-        value=found.value,
-        value_at_baseline=found.value_at_baseline,
+        value=scores.value,
+        value_at_baseline=scores.value_at_baseline,
         gap=gap,
         baseline=baseline if method.reads_baseline else None,
         settings=method.settings(),
+        answer=subject.answer,
         name=subject.model.name,
     )
+
+
+class MaskedWords:
+    """The task of `fill_mask`: predicting the masked tokens of a text.
+
+    Args:
+        model: a model with an MLM head.
+        tokenizer: its tokenizer, such as from `load_tokenizer`.
+
+    Raises:
+        ValueError: the model has no MLM head, or the tokenizer has no mask.
+    """
+
+    kind = "fill_mask"
+
+    def __init__(self, model: keras.Model, tokenizer: Any) -> None:
+        if "MLM" not in (names := list(model.output_names)):
+            raise ValueError(f"the model must have an MLM head; its outputs are {', '.join(names)}.")
+        if tokenizer.mask_id is None:
+            raise ValueError("the tokenizer must have a mask token; this one has none.")
+        self.model, self.tokenizer = model, tokenizer
+        self.max_len = model.inputs[0].shape[1] or min(longest_row(model), LONGEST)
+
+    @property
+    def mask(self) -> str:
+        """The mask as written in a text."""
+        return self.tokenizer.tokens[self.tokenizer.mask_id]
+
+
+def load_attributed(path: str | os.PathLike[str], kind: str | None = None, text: str = "") -> Any:
+    """Load a task for `attribute` from a folder.
+
+    Args:
+        path: a folder or file that `load_task` or `from_pretrained` reads, or a name on the Hugging Face hub.
+        kind: a kind of task, "fill_mask" or "next_sentence"; None for the task of the folder, or "fill_mask" if the folder has no
+            task and the text has a mask.
+        text: the text to attribute.
+
+    Raises:
+        ValueError: the task cannot be determined, or the weights have no head of it.
+    """
+    path = located_model(path)
+    if kind is None and saved_kind(path) is None:
+        tokenizer = load_tokenizer(path)
+        mask = tokenizer.tokens.get(tokenizer.mask_id)
+        kind = "fill_mask" if mask is not None and mask in text else None
+    if kind is not None:
+        kind = kind.replace("-", "_")
+    if kind == "next_sentence":
+        return NextSentence(path)
+    if kind == "fill_mask":
+        return MaskedWords(from_pretrained(path, heads=("mlm",)), load_tokenizer(path))
+    return load_task(path, kind)

@@ -90,6 +90,9 @@ class Attribution:
     settings: dict[str, Any] = field(default_factory=dict)
     """The settings of the method."""
 
+    answer: str = ""
+    """What the task answers, as a sentence; "" where that is the attributed output itself."""
+
     name: str = ""
     """Of the model."""
 

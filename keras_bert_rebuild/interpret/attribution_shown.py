@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_bert_rebuild.explain.html_page import page_of_files
-from keras_bert_rebuild.files.printable import Element, printable, printable_lines
+from keras_bert_rebuild.files.printable import Element, printable, printable_lines, with_minus
 from keras_bert_rebuild.interpret.methods import METHODS
 
 # Number of tint levels, for and against.
@@ -53,22 +53,28 @@ def pieces_of_text(text: str, words: Sequence[Any]) -> Iterator[tuple[str, int |
         yield text[position:], None
 
 
-def described(attribution: Any) -> list[str]:
-    """Captions of an attribution, one per line: the output, the method, and the completeness of the scores."""
-    method, settings = METHODS.get(attribution.method), attribution.settings
-    title = attribution.method if method is None else method.title
-    said = ", ".join(f"{name} {value}" for name, value in settings.items())
-    lines = [f"{attribution.target}: {attribution.value:.4f}"]
+def answer_sentence(attribution: Any) -> str:
+    """The answer, and the words that raise and lower it most."""
+    raises, lowers = (pick(attribution.words, key=lambda word: word.score) for pick in (max, min))
+    most = [f"“{raises.word}” raises it most"] if raises.score > 0 else []
+    most += [f"“{lowers.word}” lowers it most"] if lowers.score < 0 else []
+    value = f"The {attribution.target} is {with_minus(f'{attribution.value:.4f}')}"
+    return " ".join([*filter(None, [attribution.answer]), f"{value}{': ' * bool(most)}{', '.join(most)}."])
+
+
+def description(attribution: Any) -> list[str]:
+    """How the scores were computed, in lines: the method, the output without the words, and the completeness of the scores."""
+    method = METHODS.get(attribution.method)
+    settings = ", ".join(f"{name} {value}" for name, value in attribution.settings.items())
+    lines = [f"{attribution.method if method is None else method.title}{f' ({settings})' if settings else ''}"]
     if attribution.value_at_baseline is not None:
         absent = {"zero": "vectors of zeros"}.get(attribution.baseline, f"the {attribution.baseline} token")
-        lines[0] += f", with {absent} for every word {attribution.value_at_baseline:.4f}"
-    lines.append(f"{title}{f' ({said})' if said else ''}")
-    if attribution.gap is not None and attribution.value_at_baseline is not None:
-        difference = attribution.value - attribution.value_at_baseline
-        lines.append(
-            f"completeness: scores sum to {difference + attribution.gap:.4f} of {difference:.4f}, gap {attribution.gap:.1e}"
-        )
-    return lines
+        lines.append(f"with {absent} for every word: {attribution.value_at_baseline:.4f}")
+        if attribution.gap is not None:
+            difference = attribution.value - attribution.value_at_baseline
+            scores = f"{difference + attribution.gap:.4f} of {difference:.4f}"
+            lines.append(f"completeness: scores sum to {scores}, gap {attribution.gap:.1e}")
+    return [*lines[:1], *map(with_minus, lines[1:])]
 
 
 def name_of_text(number: int, count: int) -> str:
@@ -92,13 +98,12 @@ def attribution_page(attributions: Sequence[Any]) -> str:
 
 
 def _section(attribution):
-    first, *others = described(attribution)
     parts = [
-        Element("h2", printable(first)),
-        *(Element("p", printable(line), class_="soft") for line in others),
+        Element("h2", printable(answer_sentence(attribution))),
         *(_text(attribution, number) for number in range(len(attribution.texts))),
         _legend(attribution),
         _table(attribution),
+        *(Element("p", printable(line), class_="soft") for line in description(attribution)),
     ]
     return Element("section", "\n", *(one for part in parts for one in (part, "\n")))
 
@@ -139,7 +144,7 @@ def _table(attribution):
         lines += [Element("tr", *(Element("td", cell, class_=kind) for cell, kind in zip(cells, classes, strict=True))), "\n"]
     summary = Element("summary", f"{len(rows)} word{'s' * (len(rows) != 1)}, the strongest first")
     table = Element("table", Element("thead", shown), "\n", Element("tbody", "\n", *lines))
-    return Element("details", summary, "\n", table)
+    return Element("details", summary, "\n", table, open="open")
 
 
 def _words(attribution):
@@ -158,7 +163,7 @@ def _class(level):
 
 
 def _signed(score):
-    return f"{score:+.4f}".replace("-", "−")
+    return with_minus(f"{score:+.4f}")
 
 
 def print_attribution(console: Console, attribution: Any, top: int = 12, bar: int = 24) -> None:
@@ -170,10 +175,7 @@ def print_attribution(console: Console, attribution: Any, top: int = 12, bar: in
         top: number of words in the table, strongest first.
         bar: length of the longest bar in characters.
     """
-    first, *others = (printable(line) for line in described(attribution))
-    console.print(Text(first, "bold"), soft_wrap=True)
-    for line in others:
-        console.print(Text(line, "dim"), soft_wrap=True)
+    console.print(Text(printable(answer_sentence(attribution)), "bold"), soft_wrap=not console.is_terminal)
     all_levels = levels([word.score for word in attribution.words])
     for number, text in enumerate(attribution.texts):
         own = [(word, level) for word, level in zip(attribution.words, all_levels, strict=True) if word.text == number]
@@ -188,6 +190,9 @@ def print_attribution(console: Console, attribution: Any, top: int = 12, bar: in
     console.print(_strongest(attribution, top, bar))
     if len(attribution.words) > top:
         console.print(Text(f"the strongest {top} of {len(attribution.words)} words", "dim"))
+    console.print()
+    for line in description(attribution):
+        console.print(Text(printable(line), "dim"), soft_wrap=True)
 
 
 def style_of(level: int) -> str | None:

@@ -60,12 +60,12 @@ class BlockVectors:
         if pooling not in POOLINGS:
             raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}; got {pooling!r}.")
         windows = encode_windows(self.tokenizer, texts, pairs, max_len=self.max_len, stride=0, truncate=True)
-        found = self._empty(len(windows.ids))
+        depth_vectors = self._empty(len(windows.ids))
         for rows, mask, states in self._read(windows):
             weights = mask / mask.sum(1, keepdims=True)
             for depth, state in enumerate(states):
-                found[depth][rows] = state[:, 0] if pooling == "cls" else np.einsum("bl,bld->bd", weights, state)
-        return found
+                depth_vectors[depth][rows] = state[:, 0] if pooling == "cls" else np.einsum("bl,bld->bd", weights, state)
+        return depth_vectors
 
     def of_words(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A vector for every word at every depth: of its first token, in the window with the most context around it.
@@ -81,16 +81,16 @@ class BlockVectors:
         stride = self.max_len // 4 if self.max_len > 8 else 0
         windows = encode_windows(self.tokenizer, sentences, max_len=self.max_len, stride=stride, is_pretokenized=True)
         first_tokens = words_of_tokens(windows, sentences).first_tokens
-        chosen = [np.flatnonzero(row >= 0) for row in first_tokens]
-        starts = np.cumsum([0, *(len(columns) for columns in chosen)])
-        found = self._empty(int(starts[-1]))
+        columns_of = [np.flatnonzero(row >= 0) for row in first_tokens]
+        starts = np.cumsum([0, *(len(columns) for columns in columns_of)])
+        depth_vectors = self._empty(int(starts[-1]))
         for rows, _, states in self._read(windows):
             for depth, state in enumerate(states):
                 for i, row in enumerate(rows):
-                    found[depth][starts[row] : starts[row + 1]] = state[i, chosen[row]]
+                    depth_vectors[depth][starts[row] : starts[row + 1]] = state[i, columns_of[row]]
         sentence_of = np.repeat(windows.examples, np.diff(starts))
-        word_of = np.concatenate([row[columns] for row, columns in zip(first_tokens, chosen, strict=True)])
-        return found, sentence_of, word_of
+        word_of = np.concatenate([row[columns] for row, columns in zip(first_tokens, columns_of, strict=True)])
+        return depth_vectors, sentence_of, word_of
 
     def _empty(self, count):
         shape = (len(self.depths), count, self.encoder.width)
@@ -109,12 +109,12 @@ class BlockVectors:
         for rows, length in bucket_batches(sizes, self.batch_size, lengths):
             rows = np.asarray(rows)
             mask = np.arange(length) < np.array([[sizes[row]] for row in rows])
-            given = {
+            arrays = {
                 "Input-Token": padded([windows.ids[row] for row in rows], length, self.tokenizer.pad_id),
                 "Input-Segment": padded([windows.segments[row] for row in rows], length),
                 "Input-Mask": mask.astype("int32"),
             }
-            yield rows, mask, self._states(self.encoder.arrays(given))
+            yield rows, mask, self._states(self.encoder.arrays(arrays))
 
     def _states(self, inputs):
         return map(_array, self.encoder.states(self.encoder.embed(inputs), gradients=False, final_norm=True))

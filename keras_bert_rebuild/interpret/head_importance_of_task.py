@@ -175,12 +175,12 @@ class HeadImportance:
         for block, head in self.order():  # a head of a shared block takes part in all its runs
             key = self.blocks[block], head
             totals[key] = totals.get(key, 0.0) + float(self.values[block, head])
-        chosen: dict[int, list[int]] = {}
+        heads_of: dict[int, list[int]] = {}
         best = {block: max((of, head) for (at, head), of in totals.items() if at == block)[1] for block in set(self.blocks)}
         candidates = [(block, head) for block, head in sorted(totals, key=totals.__getitem__) if best[block] != head]
         for block, head in candidates[: round(share * len(totals))]:
-            chosen.setdefault(block, []).append(head)
-        return {block: sorted(chosen[block]) for block in sorted(chosen)}
+            heads_of.setdefault(block, []).append(head)
+        return {block: sorted(heads_of[block]) for block in sorted(heads_of)}
 
 
 def head_importance(

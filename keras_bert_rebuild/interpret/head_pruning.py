@@ -65,8 +65,8 @@ def prune_heads(model: keras.Model, heads: Mapping[int, Sequence[int]]) -> BertM
             return array.copy()
         axis, number = axes[path]
         by_heads = np.moveaxis(array, axis, 0).reshape(len(present[number]), -1, *np.delete(array.shape, axis))
-        chosen = by_heads[kept[number]]
-        return np.moveaxis(chosen.reshape(-1, *chosen.shape[2:]), 0, axis).copy()
+        remaining = by_heads[kept[number]]
+        return np.moveaxis(remaining.reshape(-1, *remaining.shape[2:]), 0, axis).copy()
 
     pruned = rebuilt(model, config, value_of)
     if hasattr(model, "load_report"):

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.interpret.recording import Recording
-from keras_bert_rebuild.interpret.sites import Block, Found, Site, changed, encoder_of, found_in
+from keras_bert_rebuild.interpret.sites import Block, LocatedSite, Site, changed, encoder_of, located_site
 from keras_bert_rebuild.layers.masks import has_sequences, positions_in_sequences
 
 
@@ -56,11 +56,11 @@ def intervene(subject: Any, interventions: Sequence[Site] | Mapping[Site, Any]) 
     (https://arxiv.org/abs/1905.10650), for switching off heads.
     """
     encoder = encoder_of(subject)
-    given = interventions if isinstance(interventions, Mapping) else dict.fromkeys(_listed(interventions))
+    values_of = interventions if isinstance(interventions, Mapping) else dict.fromkeys(_listed(interventions))
     replacements = defaultdict(list)
-    for site, values in given.items():
-        found = found_in(encoder, site)
-        replacements[found.kind, found.run].append(_replacement(subject, site, found, values))
+    for site, values in values_of.items():
+        located = located_site(encoder, site)
+        replacements[located.kind, located.run].append(_replacement(subject, site, located, values))
     with changed(subject, encoder, {place: _one_by_one(those) for place, those in replacements.items()}):
         yield subject
 
@@ -69,29 +69,29 @@ class Replacement:
     """The replacement of a site: values at some columns and tokens of `(batch, length, width)`.
 
     Args:
-        found: the site.
+        located: the site.
         values: `(rows, tokens, columns)`; None for zeros.
         real: whether the values have a token, `(rows, tokens)`; None for values that are the same at every token.
         skips: replace by the input of the block instead.
     """
 
-    def __init__(self, found: Found, values: np.ndarray | None, real: np.ndarray | None, skips: bool = False) -> None:
-        self.found, self.real, self.skips = found, real, skips
-        self.columns = np.isin(np.arange(found.width), found.columns)
+    def __init__(self, located: LocatedSite, values: np.ndarray | None, real: np.ndarray | None, skips: bool = False) -> None:
+        self.located, self.real, self.skips = located, real, skips
+        self.columns = np.isin(np.arange(located.width), located.columns)
         self.values = values
         if values is not None:
-            self.values = np.zeros((*values.shape[:2], found.width), "float32")
-            self.values[:, :, found.columns] = values
+            self.values = np.zeros((*values.shape[:2], located.width), "float32")
+            self.values[:, :, located.columns] = values
 
     def __call__(self, x: Any, here: Any) -> Any:
-        chosen = ops.convert_to_tensor(self.columns)[None, None]
+        replaced = ops.convert_to_tensor(self.columns)[None, None]
         tokens: Any = None
-        if self.found.positions is not None or self.real is not None:
+        if self.located.positions is not None or self.real is not None:
             packed = has_sequences(here.mask)
             tokens = positions_in_sequences(here.mask) if packed else ops.arange(ops.shape(x)[1], dtype="int32")[None]
-        if self.found.positions is not None:
-            among = ops.convert_to_tensor(np.array(self.found.positions, "int32"))
-            chosen = ops.logical_and(chosen, ops.any(ops.equal(tokens[..., None], among), axis=-1)[..., None])
+        if self.located.positions is not None:
+            among = ops.convert_to_tensor(np.array(self.located.positions, "int32"))
+            replaced = ops.logical_and(replaced, ops.any(ops.equal(tokens[..., None], among), axis=-1)[..., None])
         if self.skips:
             new = here.entered
         elif self.values is None:
@@ -100,8 +100,8 @@ class Replacement:
             new = ops.convert_to_tensor(self.values)
         else:
             new, there = self._at_tokens(x, tokens, here)
-            chosen = ops.logical_and(chosen, there[..., None])
-        return ops.where(chosen, ops.cast(new, x.dtype), x)
+            replaced = ops.logical_and(replaced, there[..., None])
+        return ops.where(replaced, ops.cast(new, x.dtype), x)
 
     def _at_tokens(self, x, tokens, here):
         """The values at every token of the rows, and whether both have a token."""
@@ -118,26 +118,26 @@ class Replacement:
         return new, ops.logical_and(there, tokens < count)
 
 
-def _replacement(subject, site, found, values):
+def _replacement(subject, site, located, values):
     """The `Replacement` of a site."""
     if values is None:
-        return Replacement(found, None, None, skips=isinstance(site, Block))
+        return Replacement(located, None, None, skips=isinstance(site, Block))
     if not isinstance(values, Recording):
         array = np.asarray(ops.convert_to_numpy(values) if ops.is_tensor(values) else values, "float32")
-        if array.shape != (len(found.columns),):
+        if array.shape != (len(located.columns),):
             raise ValueError(
-                f"{site} must be given a Recording, None or an array of shape ({len(found.columns)},); got shape {array.shape}."
+                f"{site} must be given a Recording, None or an array of shape ({len(located.columns)},); got shape {array.shape}."
             )
-        return Replacement(found, array[None, None], None)
+        return Replacement(located, array[None, None], None)
     recorded, real = values.of(site), values.mask
-    if recorded.shape[-1] != len(found.columns):
-        raise ValueError(f"{site} has {len(found.columns)} values for a token; {recorded.shape[-1]} were recorded.")
+    if recorded.shape[-1] != len(located.columns):
+        raise ValueError(f"{site} has {len(located.columns)} values for a token; {recorded.shape[-1]} were recorded.")
     if real is not None and len(real) > 1 and not isinstance(subject, keras.Model):
         raise ValueError(
             f"a task needs the values of a single text, since it reorders rows; {len(real)} were recorded: choose one, such as "
             "recording.row(0), or intervene in the model of the task and call it."
         )
-    return Replacement(found, recorded, real)
+    return Replacement(located, recorded, real)
 
 
 def _one_by_one(replacements):

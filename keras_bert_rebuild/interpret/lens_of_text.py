@@ -61,29 +61,29 @@ def logit_lens(
         raise ValueError(f"tokenizer must be from this library, such as from load_tokenizer; got {type(tokenizer).__name__}.")
     if top_k < 1:
         raise ValueError(f"top_k must be at least 1; got {top_k}.")
-    for name, given in (("text", text), ("pair", pair or ""), ("truth", truth or "")):
-        if not isinstance(given, str):
-            raise ValueError(f"{name} must be a string; got {given!r:.80}.")
+    for name, value in (("text", text), ("pair", pair or ""), ("truth", truth or "")):
+        if not isinstance(value, str):
+            raise ValueError(f"{name} must be a string; got {value!r:.80}.")
     fixed = encoder.host.inputs[0].shape[1]
     rows = _rows(tokenizer, text, pair, max_len, fixed)
     length = int(rows.mask.sum())
     ids, longest = rows.ids[0, :length], fixed or encoder.max_length
     if longest is not None and length > longest:
         raise ValueError(f"a text must have at most {longest} tokens, as the model allows; got {length}: pass max_len to cut it.")
-    known = _true_ids(tokenizer, ids, None if truth is None else _rows(tokenizer, truth, pair, max_len).ids[0])
+    true_ids = _true_ids(tokenizer, ids, None if truth is None else _rows(tokenizer, truth, pair, max_len).ids[0])
     states, head = _states_and_head(encoder, rows)
     top_k = min(top_k, encoder.layers["Embedding-Token"].input_dim)
-    found = _read_blocks(states, head, length, known, top_k)
+    readings = _read_blocks(states, head, length, true_ids, top_k)
     masked = ids == tokenizer.mask_id
     return LogitLens(
         tokens=rows.tokens[0][:length],
         words=rows.surfaces[0][:length],
         masked=tuple(masked.tolist()),
         depths=("embedding", *(f"block {i + 1}" for i in range(len(states) - 1))),
-        top_tokens=tuple(tuple(_names(tokenizer, of_position) for of_position in of_depth) for of_depth in found["top_ids"]),
-        final_tokens=_names(tokenizer, found["top_ids"][-1, :, 0]),
-        true_tokens=tuple(None if i < 0 else name for i, name in zip(known, _names(tokenizer, known), strict=True)),
-        **found,
+        top_tokens=tuple(tuple(_names(tokenizer, of_position) for of_position in of_depth) for of_depth in readings["top_ids"]),
+        final_tokens=_names(tokenizer, readings["top_ids"][-1, :, 0]),
+        true_tokens=tuple(None if i < 0 else name for i, name in zip(true_ids, _names(tokenizer, true_ids), strict=True)),
+        **readings,
     )
 
 
@@ -108,12 +108,12 @@ def _true_ids(tokenizer, ids, true):
 
 def _states_and_head(encoder, rows):
     """The vectors after the embedding and after every block, and a function from the vectors of a block to logits."""
-    given = rows.inputs()
+    arrays = rows.inputs()
     names = [tensor.name for tensor in encoder.embedding.inputs]
-    missing = [name for name in names if name not in given]
+    missing = [name for name in names if name not in arrays]
     if missing:
         raise ValueError(f"the model must have only inputs that texts determine; it also has {', '.join(missing)}.")
-    start = encoder.embed(encoder.arrays(given))
+    start = encoder.embed(encoder.arrays(arrays))
     states = [*encoder.states(start, gradients=False)]
     between = [encoder.layers[name] for name in (FINAL_NORM, *TRANSFORM) if name in encoder.layers]
 
@@ -124,16 +124,16 @@ def _states_and_head(encoder, rows):
     return [ops.stop_gradient(x) for x in states], head
 
 
-def _read_blocks(states, head, length, known, top_k):
+def _read_blocks(states, head, length, true_ids, top_k):
     """The arrays of a `LogitLens`, `(depths, length, ...)`, some positions at a time."""
-    found = {name: [[] for _ in states] for name in ARRAYS}
+    parts_of = {name: [[] for _ in states] for name in ARRAYS}
     vocabulary = int(head(states[0][:, :1]).shape[-1])
     step = max(1, LOGITS // vocabulary)
     for first in range(0, length, step):
         last = min(first + step, length)
         answers = _log_softmax(head(states[-1][:, first:last])[0])
         final = ops.argmax(answers, axis=-1)
-        true = ops.convert_to_tensor(np.maximum(known[first:last], 0), dtype="int32")
+        true = ops.convert_to_tensor(np.maximum(true_ids[first:last], 0), dtype="int32")
         for depth, state in enumerate(states):
             logs = answers if depth == len(states) - 1 else _log_softmax(head(state[:, first:last])[0])
             values, ids = ops.top_k(logs, top_k)
@@ -142,10 +142,10 @@ def _read_blocks(states, head, length, known, top_k):
             divergence = ops.sum(ops.exp(answers) * (answers - logs), axis=-1)
             arrays = (ids, ops.exp(values), final_rank, ops.exp(final_log), true_rank, ops.exp(true_log), divergence)
             for name, array in zip(ARRAYS, arrays, strict=True):
-                found[name][depth].append(ops.convert_to_numpy(array))
-    arrays = {name: np.stack([np.concatenate(parts) for parts in depths]) for name, depths in found.items()}
+                parts_of[name][depth].append(ops.convert_to_numpy(array))
+    arrays = {name: np.stack([np.concatenate(parts) for parts in depths]) for name, depths in parts_of.items()}
     arrays["divergences"] = np.maximum(arrays["divergences"], 0)  # rounding may make the sum negative
-    unknown = known < 0
+    unknown = true_ids < 0
     arrays["true_ranks"] = np.where(unknown, 0, arrays["true_ranks"])
     arrays["true_probabilities"] = np.where(unknown, np.float32("nan"), arrays["true_probabilities"])
     return {name: array.astype("int32" if name.endswith(("ids", "ranks")) else "float32") for name, array in arrays.items()}

@@ -79,8 +79,8 @@ class LogitLens(Record):
 
     def to_json(self) -> dict[str, Any]:
         """The record as JSON values; null if the true token is unknown."""
-        known = [token is not None for token in self.true_tokens]
-        only = lambda rows: [[value if ok else None for value, ok in zip(row, known, strict=True)] for row in rows]  # noqa: E731
+        with_truth = [token is not None for token in self.true_tokens]
+        only = lambda rows: [[value if ok else None for value, ok in zip(row, with_truth, strict=True)] for row in rows]  # noqa: E731
         return {
             "tokens": list(self.tokens),
             "words": list(self.words),
@@ -147,12 +147,12 @@ def _overview(lens, depths):
 
 def _of_position(lens, position):
     true = lens.true_tokens[position]
-    known = [] if true is None else [f"rank of {_cut(true, 20)}"]
+    truth_columns = [] if true is None else [f"rank of {_cut(true, 20)}"]
     final = _cut(lens.final_tokens[position], 20)
     table = make_table(
         ("", {}),
         ("likeliest", {}),
-        *((Text(name), NUMBER) for name in (f"rank of {final}", *known, "divergence")),
+        *((Text(name), NUMBER) for name in (f"rank of {final}", *truth_columns, "divergence")),
         title=f"{_cut(lens.tokens[position], 20)}, token {position}",
         title_justify="left",
         title_style="bold",
@@ -165,7 +165,7 @@ def _of_position(lens, position):
             )
             for token, share in tokens
         )
-        ranks = [f"{lens.final_ranks[depth, position]:,}", *([f"{lens.true_ranks[depth, position]:,}"] if known else [])]
+        ranks = [f"{lens.final_ranks[depth, position]:,}", *([f"{lens.true_ranks[depth, position]:,}"] if truth_columns else [])]
         table.add_row(name, likeliest, *ranks, f"{lens.divergences[depth, position]:.2f}")
     return table
 

@@ -1,5 +1,6 @@
-"""The attribution methods, and the table of their names."""
+"""The attribution methods, which score the tokens of a text for one output, and the table of their names."""
 
+import abc
 import difflib
 import math
 from dataclasses import dataclass, fields
@@ -8,13 +9,61 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keras_bert_rebuild.explain.attention_maps import attention_maps
-from keras_bert_rebuild.interpret.method import Method, Scores, spread_over_tokens
 from keras_bert_rebuild.interpret.subject import SubjectFunction
 
 RULES = ("gauss_legendre", "middle", "left", "right", "trapezoid")
 
 # The most words of which `Shapley` can evaluate all subsets.
 MOST_EXACT = 16
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The result of a method."""
+
+    tokens: np.ndarray
+    """The score of every token, float64 `(rows, length)`; 0 at padding."""
+
+    value: float
+    """The output for the texts."""
+
+    value_at_baseline: float | None = None
+    """The output with every word replaced by the baseline; None for methods without a baseline."""
+
+    complete: bool = False
+    """Whether the scores should sum to the difference of these two outputs."""
+
+    errors: np.ndarray | None = None
+    """The standard error of the score of every word, `(words,)`; None for methods without sampling."""
+
+
+@dataclass(frozen=True)
+class Method(abc.ABC):
+    """An attribution method; its fields are its settings. Abstract."""
+
+    name: ClassVar[str]
+    """The name in settings and on the command line."""
+
+    title: ClassVar[str]
+    """The name in texts."""
+
+    reads_baseline: ClassVar[bool] = True
+    """Whether a baseline changes its scores."""
+
+    @abc.abstractmethod
+    def scores(self, function: SubjectFunction) -> Scores:
+        """The scores of the tokens of a subject."""
+
+    def settings(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def spread_over_tokens(function: SubjectFunction, of_words: np.ndarray) -> np.ndarray:
+    """The scores of words as scores of tokens, `(rows, length)`, divided equally among the tokens of a word in all rows."""
+    counts = np.bincount(function.words[function.words >= 0], minlength=function.word_count)
+    shares = np.append(of_words / np.maximum(counts, 1), 0.0)
+    return shares[function.words]
 
 
 def quadrature(rule: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -158,20 +207,20 @@ class Shapley(Method):
         if not 0 <= self.exact_words <= MOST_EXACT:
             raise ValueError(f"exact_words must be from 0 to {MOST_EXACT}; got {self.exact_words}.")
         words = function.word_count
-        found, ends, errors = self._exact(function) if words <= self.exact_words else self._sampled(function)
-        return Scores(spread_over_tokens(function, found), ends[1], ends[0], complete=True, errors=errors)
+        scores, ends, errors = self._exact(function) if words <= self.exact_words else self._sampled(function)
+        return Scores(spread_over_tokens(function, scores), ends[1], ends[0], complete=True, errors=errors)
 
     def _exact(self, function):
         words = function.word_count
         sets = (np.arange(2**words)[:, None] >> np.arange(words)) & 1
         values = _values(function, sets.astype(bool))
-        found, sizes = np.zeros(words), sets.sum(1)
+        scores, sizes = np.zeros(words), sets.sum(1)
         for word in range(words):
             without = np.flatnonzero(sets[:, word] == 0)
             added = values[without + 2**word] - values[without]
             weights = [1 / (words * math.comb(words - 1, size)) for size in sizes[without].tolist()]
-            found[word] = added @ np.array(weights)
-        return found, (float(values[0]), float(values[-1])), None
+            scores[word] = added @ np.array(weights)
+        return scores, (float(values[0]), float(values[-1])), None
 
     def _sampled(self, function):
         words, random = function.word_count, np.random.default_rng(self.seed)
@@ -246,9 +295,9 @@ def method_of(method: str | Method, **options: Any) -> Method:
         near = difflib.get_close_matches(name, METHODS, n=1)
         hint = f"; did you mean {near[0]}" if near else ""
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}{hint}.")
-    known = [field.name for field in fields(METHODS[name])]
-    unknown = [option for option in options if option not in known]
+    names = [field.name for field in fields(METHODS[name])]
+    unknown = [option for option in options if option not in names]
     if unknown:
-        has = f"has the settings {', '.join(known)}" if known else "has no settings"
+        has = f"has the settings {', '.join(names)}" if names else "has no settings"
         raise ValueError(f"{name} {has}; got {', '.join(unknown)}.")
     return METHODS[name](**options)

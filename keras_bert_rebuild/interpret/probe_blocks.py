@@ -150,10 +150,10 @@ def _read_words(reader, examples, pooling):
 
 def _control(types, dev_types, labels, num_labels, seed):
     """The labels of the control task for both parts: one per word, or text, drawn with the label frequencies of training."""
-    known = sorted({*types, *dev_types}, key=str)
+    all_types = sorted({*types, *dev_types}, key=str)
     shares = np.bincount(labels, minlength=num_labels) / len(labels)
-    drawn = np.random.default_rng(seed).choice(num_labels, len(known), p=shares)
-    label_of = dict(zip(known, drawn.tolist(), strict=True))
+    drawn = np.random.default_rng(seed).choice(num_labels, len(all_types), p=shares)
+    label_of = dict(zip(all_types, drawn.tolist(), strict=True))
     return tuple(np.array([label_of[one] for one in part]) for part in (types, dev_types))
 
 
@@ -162,7 +162,7 @@ def _of_types(types, labels, dev_types, majority):
     counts: dict[Any, Counter] = {}
     for one, label in zip(types, labels.tolist(), strict=True):
         counts.setdefault(one, Counter())[label] += 1
-    best = {one: min(found, key=lambda label: (-found[label], label)) for one, found in counts.items()}
+    best = {one: min(label_counts, key=lambda label: (-label_counts[label], label)) for one, label_counts in counts.items()}
     return np.array([best.get(one, majority) for one in dev_types])
 
 
@@ -173,9 +173,9 @@ def _bag_of_words(reader, train, dev, labels, num_labels):
         encoding = reader.tokenizer.encode_batch([f"{example.text} {example.pair or ''}" for example in part])
         rows.append([np.unique(ids) for ids in encoding.ids])
     counts = np.bincount(np.concatenate(rows[0]))
-    chosen = np.argsort(-counts, kind="stable")[:BAG]
+    frequent = np.argsort(-counts, kind="stable")[:BAG]
     column = np.full(len(counts), -1)
-    column[chosen[counts[chosen] > 1]] = np.arange((counts[chosen] > 1).sum())
+    column[frequent[counts[frequent] > 1]] = np.arange((counts[frequent] > 1).sum())
     x, x_dev = (_bags(part, column) for part in rows)
     l2 = choose_l2(x, labels, num_labels, every_fifth(len(labels)), candidates=BAG_L2S)
     return fit_linear_probe(x, labels, num_labels, l2, tolerance=1e-5).predict(x_dev)
@@ -185,6 +185,6 @@ def _bags(rows, column):
     """Vectors of length 1 with an entry above 0 for each token in a text."""
     bags = np.zeros((len(rows), max(1, int(column.max()) + 1)))
     for i, ids in enumerate(rows):
-        found = column[ids[ids < len(column)]]
-        bags[i, found[found >= 0]] = 1.0
+        columns = column[ids[ids < len(column)]]
+        bags[i, columns[columns >= 0]] = 1.0
     return bags / np.maximum(1.0, np.sqrt(bags.sum(1, keepdims=True)))

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from keras_bert_rebuild.explain.drawing import STYLE, Chart
+from keras_bert_rebuild.explain.drawing import STYLE, WIDE, Chart
 from keras_bert_rebuild.explain.record import NUMBER, Record, make_table
 from keras_bert_rebuild.files.printable import Element, svg_picture
 
@@ -127,7 +127,7 @@ def draw_probing(probing: Probing, title: str = "") -> str:
         labels.append((chart.at(last, values[-1])[1], word, kind))
     for y, word, kind in _apart(labels):
         parts.append(Element("text", word, class_=kind, x=WIDTH - MARGINS[1] + 12, y=f"{y + 4:.1f}"))
-    return svg_picture(WIDTH, HEIGHT, title, *parts, style=STYLE)
+    return svg_picture(WIDTH, HEIGHT, title, *parts, style=STYLE + WIDE)
 
 
 def _apart(labels):

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.token_rows import rows_of_texts
-from keras_bert_rebuild.interpret.sites import Site, changed, encoder_of, found_in
+from keras_bert_rebuild.interpret.sites import Site, changed, encoder_of, located_site
 from keras_bert_rebuild.models.encoder_view import EncoderView
 
 
@@ -71,22 +71,22 @@ def record(subject: Any, inputs: Any, sites: Sequence[Site]) -> Recording:
     encoder = encoder_of(subject)
     ids, tokens = _rows(subject, encoder, inputs)
     kept: dict[Site, Any] = {}
-    places: dict[tuple[str, int], list[Any]] = {}
+    sites_of: dict[tuple[str, int], list[Any]] = {}
     for site in sites:
-        found = found_in(encoder, site)
-        places.setdefault((found.kind, found.run), []).append((site, found))
+        located = located_site(encoder, site)
+        sites_of.setdefault((located.kind, located.run), []).append((site, located))
 
     def keeping(wanted):
         def keep(values, here):
             array = ops.convert_to_numpy(ops.cast(ops.stop_gradient(values), "float32"))
-            kept.update({site: np.ascontiguousarray(array[..., found.columns]) for site, found in wanted})
+            kept.update({site: np.ascontiguousarray(array[..., located.columns]) for site, located in wanted})
             return values
 
         return keep
 
-    with changed(subject, encoder, {place: keeping(wanted) for place, wanted in places.items()}):
+    with changed(subject, encoder, {key: keeping(wanted) for key, wanted in sites_of.items()}):
         start = encoder.embed(ids)
-        for _ in encoder.states(start, 1 + max((run for _, run in places), default=-1), gradients=False):
+        for _ in encoder.states(start, 1 + max((run for _, run in sites_of), default=-1), gradients=False):
             pass
     return Recording({site: kept[site] for site in sites}, ops.convert_to_numpy(start.tokens).astype(bool), tokens)
 

@@ -93,7 +93,7 @@ def _settle_positions(site: Any) -> None:
     object.__setattr__(site, "positions", positions)
 
 
-class Found(NamedTuple):
+class LocatedSite(NamedTuple):
     """The location of a site in a model."""
 
     kind: str
@@ -112,7 +112,7 @@ class Found(NamedTuple):
     """See `Head`."""
 
 
-def found_in(encoder: EncoderView, site: Site) -> Found:
+def located_site(encoder: EncoderView, site: Site) -> LocatedSite:
     """The location of a site in a model.
 
     Args:
@@ -135,15 +135,15 @@ def found_in(encoder: EncoderView, site: Site) -> Found:
             raise ValueError(f"head must be one of {_listed(heads)}, the heads of block {run}; got {site.head}.")
         width = layer.head_size
         first = heads.index(site.head) * width
-        return Found(HEADS, run, np.arange(first, first + width), layer.head_num * width, positions)
+        return LocatedSite(HEADS, run, np.arange(first, first + width), layer.head_num * width, positions)
     if isinstance(site, Neuron):
         units = encoder.blocks[run].halves[1].sub_layer.units
-        chosen = numbers_of(site.units)
-        wrong = [unit for unit in chosen if not 0 <= unit < units]
-        if wrong or not chosen:
+        numbers = numbers_of(site.units)
+        wrong = [unit for unit in numbers if not 0 <= unit < units]
+        if wrong or not numbers:
             raise ValueError(f"units must be numbers from 0 to {units - 1}, those of block {run}; got {wrong or 'none'}.")
-        return Found(UNITS, run, np.array(chosen), units, positions)
-    return Found(OUTPUT, run, np.arange(encoder.width), encoder.width, positions)
+        return LocatedSite(UNITS, run, np.array(numbers), units, positions)
+    return LocatedSite(OUTPUT, run, np.arange(encoder.width), encoder.width, positions)
 
 
 def _listed(numbers: list[int]) -> str:
@@ -193,8 +193,8 @@ def changed(subject: Any, encoder: EncoderView, changes: Mapping[tuple[str, int]
         changes: changes by kind of place, `HEADS`, `UNITS` or `OUTPUT`, and index of a block in execution order. Nested contexts
             are applied from the outermost to the innermost.
     """
-    known, here = [subject, *(getattr(subject, name, None) for name in ("model", "encoder"))], Pass()
-    models = [part for model in known if isinstance(model, keras.Model) for part in models_in(model)]
+    candidates, here = [subject, *(getattr(subject, name, None) for name in ("model", "encoder"))], Pass()
+    models = [part for model in candidates if isinstance(model, keras.Model) for part in models_in(model)]
     with contextlib.ExitStack() as stack:
         stack.callback(_follow, models)
         stack.enter_context(executing(*_rules(encoder, changes, here)))

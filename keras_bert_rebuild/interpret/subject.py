@@ -70,8 +70,8 @@ def located_tokens(
     >>> from keras_bert_rebuild.tasks.text_rows import encode_windows
     >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##like", "cats", "!"])
     >>> windows = encode_windows(tokenizer, ["Cats: UNLIKE!"], max_len=16, stride=0)
-    >>> found = located_tokens(windows, [(0,)], ["Cats: UNLIKE!"])
-    >>> [found.texts[text][start:end] for text, start, end in found.word_spans]
+    >>> tokens = located_tokens(windows, [(0,)], ["Cats: UNLIKE!"])
+    >>> [tokens.texts[text][start:end] for text, start, end in tokens.word_spans]
     ['Cats', ':', 'UNLIKE', '!']
     """
     shifts = [0] * len(texts) if before is None else before
@@ -89,8 +89,8 @@ def located_tokens(
             offsets.append(np.maximum(shifted, 0))
             numbers.append(np.where(inside & (np.asarray(windows.word_ids[row]) >= 0), windows.word_ids[row], -1))
             of_token[row][inside], spans[row][inside] = number, offsets[-1][inside]
-        found, bounds = words_of_text(SimpleNamespace(offsets=offsets, word_ids=numbers), range(len(own)), text)
-        for (row, _), of_row in zip(own, found, strict=True):
+        word_numbers, bounds = words_of_text(SimpleNamespace(offsets=offsets, word_ids=numbers), range(len(own)), text)
+        for (row, _), of_row in zip(own, word_numbers, strict=True):
             words[row] = np.where((of_row >= 0) & ~np.isin(windows.ids[row], fixed), of_row + len(word_spans), words[row])
         word_spans += [(number, int(start), int(end)) for start, end in bounds]
     return LocatedTokens(
@@ -123,8 +123,11 @@ class Subject:
     outputs: Any = None
     """Symbolic tensors of the model's graph that `value` takes; None for the outputs of the model."""
 
+    answer: str = ""
+    """What the task answers, as a sentence; "" where that is the number itself."""
 
-def padded_inputs(model: keras.Model, ids: Any, segments: Any, pad_id: int, max_len: int, **given: Any) -> dict[str, np.ndarray]:
+
+def padded_inputs(model: keras.Model, ids: Any, segments: Any, pad_id: int, max_len: int, **further: Any) -> dict[str, np.ndarray]:
     """The inputs of a model for rows of tokens, by name, padded to one of the lengths that predictions are padded to.
 
     Args:
@@ -132,12 +135,12 @@ def padded_inputs(model: keras.Model, ids: Any, segments: Any, pad_id: int, max_
         ids, segments: lists of rows.
         pad_id: the id of padding.
         max_len: maximum number of tokens in a row.
-        **given: rows of further inputs, such as `Input-Mask`, by name with `_` for `-`; padded with 0.
+        **further: rows of further inputs, such as `Input-Mask`, by name with `_` for `-`; padded with 0.
     """
     names = [tensor.name for tensor in model.inputs]
     masked = [np.zeros(len(row), "int32") for row in ids]
     rows, padding = model_inputs(names, ids, segments, pad_id, masked)
-    rows = [given.get(name.replace("-", "_"), values) for name, values in zip(names, rows, strict=True)]
+    rows = [further.get(name.replace("-", "_"), values) for name, values in zip(names, rows, strict=True)]
     longest = max(map(len, ids))
     length = model.inputs[0].shape[1] or least_length(buckets_for((), max(longest, max_len)), longest)
     arrays = input_arrays(rows, length, padding)
@@ -191,9 +194,9 @@ class EmbeddingGraph:
         mask = token_mask(self.layers, tensors)
         flat = ops.cast(ops.reshape(vectors, (copies * rows, *vectors.shape[2:])), self.tokens.compute_dtype)
         _, table = self.tokens(ops.zeros((1, 1), "int32"))
-        given = [flat, ops.stop_gradient(table), *(tensors[name] for name in self.names)]
+        arguments = [flat, ops.stop_gradient(table), *(tensors[name] for name in self.names)]
         # Not the layer's __call__, which warns if a tensor carries a mask.
-        outputs = self.graph.call(given, training=False, mask=[mask] + [None] * (len(given) - 1))
+        outputs = self.graph.call(arguments, training=False, mask=[mask] + [None] * (len(arguments) - 1))
         return keras.tree.map_structure(lambda x: ops.reshape(x, (copies, rows, *x.shape[1:])), outputs)
 
 
@@ -240,8 +243,8 @@ class SubjectFunction:
             vectors_of: a function from a slice of variants to their vectors `(variants, rows, length, width)`.
         """
         answer = lambda vectors: self.subject.value(self.graph(vectors, self.subject.inputs))  # noqa: E731
-        found = [without_history(answer, ops.convert_to_tensor(vectors)) for vectors in self._chunks(count, vectors_of)]
-        return np.concatenate([ops.convert_to_numpy(values) for values in found]).astype("float64")[:count]
+        answers = [without_history(answer, ops.convert_to_tensor(vectors)) for vectors in self._chunks(count, vectors_of)]
+        return np.concatenate([ops.convert_to_numpy(values) for values in answers]).astype("float64")[:count]
 
     def values_and_gradients(self, count: int, vectors_of: Callable[[slice], np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """As `values`, plus the gradients with respect to the vectors, `(rows, length, width)` for every variant."""
@@ -252,8 +255,8 @@ class SubjectFunction:
 
         values, gradients = [], []
         for vectors in self._chunks(count, vectors_of):
-            (_, found), gradient = value_and_gradient(summed, vectors, auxiliary=True)
-            values.append(ops.convert_to_numpy(found))
+            (_, value), gradient = value_and_gradient(summed, vectors, auxiliary=True)
+            values.append(ops.convert_to_numpy(value))
             gradients += list(ops.convert_to_numpy(gradient))
         return np.concatenate(values).astype("float64")[:count], gradients[:count]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.data.labelled.tables import read_cells
 from keras_bert_rebuild.data.text_files import location
-from keras_bert_rebuild.explain.drawing import STYLE, Chart
+from keras_bert_rebuild.explain.drawing import STYLE, WIDE, Chart
 from keras_bert_rebuild.files.durable import naming_full_disk, write_text
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import Element, printable, svg_picture
@@ -99,9 +99,9 @@ CHARTS = (
 )
 # Before the names of probes in columns.
 PROBE = "probe_"
-WIDTH, HEIGHT, COLUMNS = 420, 236, 2
+WIDTH, HEIGHT, COLUMNS = 340, 212, 2
 # Left, right, top, bottom.
-MARGINS = (62, 20, 46, 34)
+MARGINS = (56, 14, 38, 34)
 
 
 def read_curves(folder):
@@ -144,13 +144,18 @@ def draw_curves(curves, title="", levels=None):
     charts = [(name, lines) for name, lines in (*CHARTS, *_of_probes(curves)) if any(curves.get(column) for column, _, _ in lines)]
     rows = math.ceil(len(charts) / COLUMNS)
     width, height = COLUMNS * WIDTH, rows * HEIGHT + 40
-    parts = [Element("text", title, class_="title", x=MARGINS[0], y=30)]
+    kinds = {word: kind for _, lines in charts for column, word, kind in lines if word and curves.get(column)}
+    marks = (part for word, kind in kinds.items() for part in ("\u2003", Element("tspan", word, class_=kind)))
+    parts = [
+        Element("text", title, class_="title", x=MARGINS[0], y=26),
+        Element("text", *marks, x=width - MARGINS[1], y=26, text_anchor="end"),
+    ]
     for i, (name, lines) in enumerate(charts):
-        drawn = [(curves[column], word, kind) for column, word, kind in lines if curves.get(column)]
+        drawn = [(curves[column], kind) for column, _, kind in lines if curves.get(column)]
         shapes = [part for shape in _chart(name, drawn, (levels or {}).get(lines[0][0], {})) for part in ("\n", shape)]
         corner = f"translate({i % COLUMNS * WIDTH} {40 + i // COLUMNS * HEIGHT})"
         parts.append(Element("g", *shapes, "\n", transform=corner))
-    return svg_picture(width, height, title, *parts, style=STYLE)
+    return svg_picture(width, height, title, *parts, style=STYLE + WIDE)
 
 
 def _of_probes(curves):
@@ -162,13 +167,13 @@ def _of_probes(curves):
 
 
 def _chart(name, lines, levels):
-    points = [point for line, _, _ in lines for point in line]
+    points = [point for line, _ in lines for point in line]
     first, last = min(x for x, _ in points), max(x for x, _ in points)
     heights = [*(y for _, y in points), *levels.values()]
     ticks = _ticks(min(heights), max(heights))
     chart = Chart(WIDTH, HEIGHT, MARGINS, across=(first, last), up=(ticks[0], ticks[-1]))
     right = WIDTH - MARGINS[1]
-    yield Element("text", name, class_="title", x=MARGINS[0], y=22)
+    yield Element("text", name, class_="title", x=MARGINS[0], y=20)
     yield from chart.grid(ticks, "{:,.6g}".format)
     for x, anchor in ((first, "start"), (last, "end")):
         yield chart.below(x, f"{x:,.0f}", anchor)
@@ -176,11 +181,8 @@ def _chart(name, lines, levels):
     for word, level in levels.items():
         yield chart.dashed(level)
         yield Element("text", word, x=right, y=f"{chart.at(first, level)[1] - 4:.1f}", text_anchor="end")
-    at = right
-    for line, word, kind in reversed(lines):
+    for line, kind in reversed(lines):
         yield from chart.curve(line, kind, marked=len(line) <= 40)
-        yield Element("text", word, class_=kind, x=at, y=22, text_anchor="end")
-        at -= 7 * len(word) + 14
 
 
 def _ticks(low, high):

@@ -19,6 +19,20 @@ for (const part of document.querySelectorAll('.md-content :is(table, img, svg, p
 }
 return found;
 """
+# Buttons whose texts have less contrast than WCAG 2 asks of small text, 4.5 : 1.
+PALE = """
+const light = (colour) => {
+  const linear = (v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const [r, g, b] = colour.match(/[\\d.]+/g).map((v) => linear(v / 255));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+};
+return [...document.querySelectorAll('.md-button')].filter((button) => {
+  const { color, backgroundColor } = getComputedStyle(button);
+  const clear = /, 0\\)|transparent/.test(backgroundColor);
+  const ends = [light(color), light(clear ? getComputedStyle(document.body).backgroundColor : backgroundColor)];
+  return Math.max(...ends) / Math.min(...ends) < 4.5;
+}).map((button) => button.textContent);
+"""
 
 
 def wait_for_scheme(browser, name):
@@ -42,4 +56,8 @@ def test_no_page_is_wider_than_the_screen(browser, width, scheme):
             wait_for_scheme(browser, {"light": "default", "dark": "slate"}[scheme])
             assert browser.js(CUT) == [], page
             if page.name == "index.html" and page.parent == Path(SITE):
+                time.sleep(0.3)  # of colours that fade in
+                assert browser.js(PALE) == []
+                tiles = browser.all(".tour img:not([style*=none])")
+                assert len({picture.size["height"] for picture in tiles if picture.is_displayed()}) == 1
                 browser.picture(f"site-{width}-{scheme}")

@@ -51,6 +51,10 @@ def test_a_pipe_gets_the_words_and_a_table_without_colours(tasks, capsys):
     assert out.count(TEXT) == 2
     assert out.count("the strongest 3 of 7 words") == 2
     assert "completeness: scores sum to" in out
+    # The answer, then the words, then how they were scored.
+    assert re.match(r"The answer is \w+, with a probability of 0\.\d\d\. The logit of \w+ is −?\d", out)
+    assert out.index(TEXT) < out.index("word ") < out.index("completeness")
+    assert not re.search(r"-\d", out)
     assert len(re.findall(r"^\S+ +[+−]0\.\d{4}", out, re.MULTILINE)) == 6
 
 

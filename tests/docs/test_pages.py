@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from helpers import guide_pages, minilm
-from helpers.guide_pages import blocks, elided, minilm_by_name, run_blocks, run_guide, without_numbers
+from helpers.guide_pages import blocks, drawn_pictures, elided, minilm_by_name, run_blocks, run_guide, without_numbers
 
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 
@@ -54,9 +54,14 @@ def test_a_guide_prints_what_it_says(page, tmp_path, monkeypatch):
         pytest.importorskip(NEEDS[page.stem])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    text = page.read_text(encoding="utf-8")
     with minilm_by_name():
         printed = run_guide(page)
-    assert without_numbers(printed) == without_numbers(page.read_text(encoding="utf-8"))
+    assert without_numbers(printed) == without_numbers(text)
+    for name, picture in drawn_pictures(text).items():
+        # The number of ticks depends on the values.
+        old = (DOCS / "images" / name).read_text(encoding="utf-8")
+        assert {*map(without_numbers, picture.splitlines())} == {*map(without_numbers, old.splitlines())}, name
 
 
 @pytest.mark.slow(torch=True)
@@ -99,6 +104,17 @@ def test_every_link_leads_to_a_file_and_a_title_in_it():
             assert not anchor or anchor in anchors(target), f"{page}: {path}#{anchor}"
             links += 1
     assert links > 50
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_head():
+    """The site leaves out what is beyond, such as a second row on the same line."""
+    tables = 0
+    for page in [ROOT / "README.md", ROOT / "benchmarks" / "RESULTS.md", *ALL_PAGES]:
+        text = re.sub(r"`[^`]*`|\\\|", "", FENCE.sub("", page.read_text(encoding="utf-8")))
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            assert len({row.strip().count("|") for row in table.splitlines()}) == 1, f"{page}: {table}"
+            tables += 1
+    assert tables > 50
 
 
 def test_the_site_has_every_page():

@@ -24,6 +24,17 @@ OPINION = "it's charming and independent and everything hollywood is not ."
 CHAIN = "dopu geku teva geku teva vufu rabo nobu zogu vezi fenu zogu gifo malu"
 
 
+def save_page(browser, path, name, width, scheme="light", tab=None):
+    """A picture of a whole page, as wide as this."""
+    with browser.screen(width, 600, scheme):
+        browser.load(path) if tab is None else browser.open(path)
+        if tab is not None:
+            browser.tab(tab)
+        height = browser.js("return document.documentElement.scrollHeight")
+        with browser.screen(width, height, scheme):
+            save(browser, name)
+
+
 def save(browser, name):
     """The screen as a picture; in 256 colours if it is large, which curves on a small one would show."""
     browser.settle()
@@ -43,10 +54,7 @@ def pictures_of_minilm(browser):
     model, tokenizer = from_pretrained(MODEL_DIR), WordPieceTokenizer.from_pretrained(MODEL_DIR)
     show_attention(model, tokenizer, FIRST, SECOND, name=NAME, path=folder / "one.html")
     for name, scheme in (("attention-page", "light"), ("attention-page-dark", "dark")):
-        with browser.screen(1100, 760, scheme):
-            browser.open(folder / "one.html")
-            browser.tab("model")
-            save(browser, name)
+        save_page(browser, folder / "one.html", name, 1100, scheme, tab="model")
     with browser.screen(1280, 930):
         browser.open(folder / "one.html")
         save(browser, "attention-lines")
@@ -94,9 +102,7 @@ def main():
         if args.training:
             of_command(browser, "attention-training", (1120, 820), "training", CHAIN, "--model", args.training, "--checkpoints")
         for name, scheme in (("why-page", "light"), ("why-page-dark", "dark")) if args.page else ():
-            with browser.screen(900, 560, scheme):
-                browser.load(args.page)
-                save(browser, name)
+            save_page(browser, args.page, name, 760, scheme)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tutorial and the guides of the site: their blocks are run, and what each prints is the block of text below it.
+"""The tutorial and the guides of the site: their blocks are run, what each prints is the text below it, what it draws its picture.
 
 `KERAS_BACKEND=torch PYTHONPATH=.:tests python tests/helpers/guide_pages.py [NAME ...]` writes the outputs into the pages.
 """
@@ -23,6 +23,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 LEFT_OUT = "..."
+PICTURE = re.compile(r"\.\./images/(\w+\.svg)")
 
 
 def blocks(page):
@@ -93,6 +94,11 @@ def run_guide(page):
     return "".join([*parts, text[end:]])
 
 
+def drawn_pictures(text):
+    """The pictures of a page that its blocks drew in a folder of the current one: name to text."""
+    return {name: path.read_text(encoding="utf-8") for name in PICTURE.findall(text) for path in Path().rglob(name)}
+
+
 def run_block(language, block, namespace, name):
     """What a block prints."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
@@ -131,4 +137,6 @@ if __name__ == "__main__":
             with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), minilm_by_name():
                 os.environ["COLUMNS"] = "100"
                 text = run_guide(page)
+                for name, picture in drawn_pictures(text).items():
+                    (DOCS / "images" / name).write_text(picture, encoding="utf-8")
             page.write_text(text, encoding="utf-8")

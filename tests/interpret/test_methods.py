@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_rebuild.interpret.method import spread_over_tokens
-from keras_bert_rebuild.interpret.methods import METHODS, RULES, method_of, quadrature
+from keras_bert_rebuild.interpret.methods import METHODS, RULES, method_of, quadrature, spread_over_tokens
 from keras_bert_rebuild.kernels.gradients import value_and_gradient
 
 ROWS, LENGTH, WIDTH = 2, 5, 3

@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_bert_rebuild import TextClassifier, from_pretrained, load_task, load_tokenizer
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
-from keras_bert_rebuild.interpret.masked_words import load_attributed
+from keras_bert_rebuild.interpret.attribute_texts import load_attributed
 from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 from keras_bert_rebuild.tasks.saved_task import load_embedder
 

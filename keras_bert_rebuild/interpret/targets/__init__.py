@@ -36,8 +36,8 @@ def subject_of(task: Any, texts: tuple[str, ...], target: Any = None, at: Any = 
     """
     kind = getattr(task, "kind", None)
     if kind not in TARGETS:
-        known = ", ".join(TARGETS)
-        raise ValueError(f"attribute accepts tasks of {known}; got {type(task).__name__}{f' of kind {kind}' * (kind is not None)}.")
+        kinds = ", ".join(TARGETS)
+        raise ValueError(f"attribute accepts tasks of {kinds}; got {type(task).__name__}{f' of kind {kind}' * (kind is not None)}.")
     if quantity not in QUANTITIES:
         raise ValueError(f"quantity must be {' or '.join(QUANTITIES)}; got {quantity!r}.")
     for text in texts:

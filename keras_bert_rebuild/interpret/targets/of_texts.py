@@ -20,11 +20,12 @@ def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quant
     if task.problem == "regression":
         no_probability(quantity, "a regression")
         nothing(target, "target", "a regression", "one number")
-        index, name = 0, task.labels[0]
+        index, name, answer = 0, task.labels[0], ""
     else:
-        if target is None:
-            (answer,) = task.predict_examples([ClassifiedText(*texts)])
-            target = max(answer.probabilities, key=answer.probabilities.get)
+        (predicted,) = task.predict_examples([ClassifiedText(*texts)])
+        likeliest = max(predicted.probabilities, key=predicted.probabilities.get)
+        answer = f"The answer is {likeliest}, with a probability of {predicted.probabilities[likeliest]:.2f}."
+        target = likeliest if target is None else target
         index, name = label_index(target, task.labels), f"{quantity} of {target}"
     weights = window_means(windows, 1)[0]
 
@@ -34,7 +35,7 @@ def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quant
             logits = ops.softmax(logits) if task.problem == "single_label" else ops.sigmoid(logits)
         return logits[:, index]
 
-    return _subject(task, windows, [(0, 1)[: len(texts)]] * len(windows.ids), texts, value, name, weights)
+    return _subject(task, windows, [(0, 1)[: len(texts)]] * len(windows.ids), texts, value, name, weights, answer=answer)
 
 
 def of_reranker(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
@@ -64,8 +65,8 @@ def of_choice(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity:
     prompt, choices = texts[0], texts[1:]
     question = ChoiceQuestion(prompt, choices)
     windows = task.encode([question]).windows
-    if target is None:
-        target = task.predict_examples([question])[0].index
+    predicted = task.predict_examples([question])[0].index
+    target = predicted if target is None else target
     index = target if target in range(len(choices)) else label_index(target, choices)
     means = window_means(windows, len(choices))
 
@@ -74,7 +75,10 @@ def of_choice(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity:
         return (ops.softmax(logits) if quantity == "probability" else logits)[:, index]
 
     owners = [(0, 1 + int(number)) for number in windows.examples]
-    return _subject(task, windows, owners, texts, value, f"{quantity} of choice {index}: {choices[index]}", means[index])
+    answer = f"The answer is choice {predicted}."
+    return _subject(
+        task, windows, owners, texts, value, f"{quantity} of choice {index}: {choices[index]}", means[index], answer=answer
+    )
 
 
 def of_next_sentence(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
@@ -93,11 +97,11 @@ def of_next_sentence(task: Any, texts: tuple[str, ...], target: Any, at: Any, qu
     return _subject(task, windows, [(0, 1)], texts, value, name, np.ones(1, "float32"), before)
 
 
-def _subject(task, windows, owners, texts, value, name, shares, before=None):
+def _subject(task, windows, owners, texts, value, name, shares, before=None, answer=""):
     inputs = padded_inputs(task.model, windows.ids, windows.segments, task.tokenizer.pad_id, task.max_len)
     tokens = located_tokens(windows, owners, texts, before)
     reads = _reads(task, windows, inputs["Input-Token"].shape) * np.asarray(shares, "float32")[:, None]
-    return Subject(tokens, task.model, inputs, value, name, reads)
+    return Subject(tokens, task.model, inputs, value, name, reads, answer=answer)
 
 
 def _reads(task, windows, shape):

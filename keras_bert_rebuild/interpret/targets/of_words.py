@@ -42,8 +42,8 @@ def of_token_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any,
         index = label_index(target, task.labels)
 
     def value(outputs):
-        found = ops.cast(outputs[:, row, position], "float32")
-        return (ops.softmax(found) if quantity == "probability" else found)[:, index]
+        scores = ops.cast(outputs[:, row, position], "float32")
+        return (ops.softmax(scores) if quantity == "probability" else scores)[:, index]
 
     _, start, end = tokens.word_spans[word]
     inputs = padded_inputs(task.model, windows.ids, windows.segments, task.tokenizer.pad_id, task.max_len)
@@ -68,8 +68,8 @@ def of_question(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantit
         start, end = context.index(target), context.index(target) + len(target)
     else:
         raise ValueError(f"target must be a part of the text, with the same spelling; got {target!r:.80}.")
-    found = [span_of_tokens(windows.offsets[row], windows.sides[row] == 1, start, end) for row in range(len(windows.ids))]
-    spans = [(row, *span) for row, span in enumerate(found) if span is not None]
+    token_spans = [span_of_tokens(windows.offsets[row], windows.sides[row] == 1, start, end) for row in range(len(windows.ids))]
+    spans = [(row, *span) for row, span in enumerate(token_spans) if span is not None]
     if not spans:
         raise ValueError(f"target must be shorter than a window of {task.max_len} tokens; got {context[start:end]!r:.80}.")
 

@@ -16,8 +16,11 @@ MAX_LABELS = 200
 CELL, FONT, MAX_LETTERS = 34, 12, 24
 # The mean width of a letter in units of its size.
 LETTER = 0.62
-# Numbers in a cell, whose shades are the same in light and dark mode.
-IN_CELLS = ".on-light { fill: #22211f; } .on-dark { fill: #ffffff; }"
+# A cell is as blue as its fraction of the row; in light mode its number is white from the fraction at which black is as legible.
+DARK_FROM = 0.68
+IN_CELLS = """rect { stroke: #c9c4b8; } .cell { fill: #084081; } .on-light { fill: #000000; } .on-dark { fill: #ffffff; }
+@media (prefers-color-scheme: dark) { rect { stroke: #4a4a4e; } .cell { fill: #2f6fbe; } .on-light { fill: #ffffff; } }
+"""
 
 
 def write_report(folder, results, settings):
@@ -116,13 +119,11 @@ def confusion_svg(labels, matrix, title=""):
         whole = sum(row)
         for j, count in enumerate(row):
             share = count / whole if whole else 0.0
-            # White to a dark blue, the numbers white where it is dark.
-            red, green, blue = (round(255 + share * (end - 255)) for end in (8, 64, 129))
             x, y = margin + j * cell, top + i * cell
             said = Element("title", f"{name} predicted as {names[j]}: {count}, {share:.1%}")
-            box = {"x": x, "y": y, "width": cell, "height": cell, "fill": f"rgb({red},{green},{blue})", "stroke": "#ddd"}
-            parts.append(Element("rect", said, **box))
+            box = {"x": x, "y": y, "width": cell, "height": cell, "fill_opacity": f"{share:.3f}"}
+            parts.append(Element("rect", said, class_="cell", **box))
             if count and len(labels) <= 40:
-                at = {"x": x + cell / 2, "y": y + cell / 2 + 3, "class": "on-dark" if share > 0.5 else "on-light"}
+                at = {"x": x + cell / 2, "y": y + cell / 2 + 3, "class": "on-dark" if share > DARK_FROM else "on-light"}
                 parts.append(Element("text", count, **at, text_anchor="middle", font_size=10 if count < 10000 else 8))
     return svg_picture(width, height, title, *parts, style=STYLE + IN_CELLS)
