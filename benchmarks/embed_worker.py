@@ -108,7 +108,7 @@ def ours(work, dtype, batch_tokens):
 
     policy = {"float32": None, "bfloat16": "mixed_bfloat16"}[dtype]
     model = from_pretrained(work / "model", heads=(), dtype=policy)
-    return EmbeddingStream.of_model(model, load_tokenizer(work / "model"), normalize=True, batch_tokens=batch_tokens)
+    return EmbeddingStream.from_model(model, load_tokenizer(work / "model"), normalize=True, batch_tokens=batch_tokens)
 
 
 def graph(work, xla=False):
@@ -117,7 +117,7 @@ def graph(work, xla=False):
 
     model = from_pretrained(work / "model", heads=())
     embedding_model(model, ("mean",), True, any_length=True).jit_compile = xla
-    return EmbeddingStream.of_model(model, load_tokenizer(work / "model"), normalize=True)
+    return EmbeddingStream.from_model(model, load_tokenizer(work / "model"), normalize=True)
 
 
 def openvino(work, folder, precision="f32"):

@@ -50,7 +50,7 @@ def main(checkpoint=None):
         folder = Path(folder)
         checkpoint = checkpoint or small_encoder(folder, texts)
         model, tokenizer = from_pretrained(checkpoint, heads=()), load_tokenizer(checkpoint)
-        embed = EmbeddingStream.of_model(model, tokenizer, normalize=True)
+        embed = EmbeddingStream.from_model(model, tokenizer, normalize=True)
         vectors = embed(texts)  # keras-bert embed texts.txt --model encoder --output vectors.npy
         cosines = vectors @ embed([QUESTION])[0]
         for i in np.argsort(-cosines)[:3]:

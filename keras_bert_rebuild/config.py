@@ -210,28 +210,28 @@ class BertConfig:
 
     def _pruned_heads(self):
         """The pruned heads as a sorted tuple of pairs of a block and its heads; a ValueError if a head does not exist."""
-        given, found = self.pruned_heads, {}
-        if not given:
+        heads_by_block, pruned = self.pruned_heads, {}
+        if not heads_by_block:
             return ()
         try:
-            for block, heads in given.items() if isinstance(given, Mapping) else given:
+            for block, heads in heads_by_block.items() if isinstance(heads_by_block, Mapping) else heads_by_block:
                 number = int(block) if isinstance(block, str) else operator.index(block)  # the keys of JSON are strings
-                found[number] = tuple(sorted({operator.index(head) for head in heads}))
+                pruned[number] = tuple(sorted({operator.index(head) for head in heads}))
         except (TypeError, ValueError):
-            raise ValueError(f"pruned_heads must map block numbers to lists of heads; got {given!r:.80}.") from None
-        for block, heads in found.items():
+            raise ValueError(f"pruned_heads must map block numbers to lists of heads; got {heads_by_block!r:.80}.") from None
+        for block, heads in pruned.items():
             if not 0 <= block < self.num_distinct_blocks:
                 raise ValueError(f"pruned_heads must have blocks from 0 to {self.num_distinct_blocks - 1}; got {block}.")
             if heads and not 0 <= heads[0] <= heads[-1] < self.num_attention_heads:
                 raise ValueError(f"pruned_heads must have heads from 0 to {self.num_attention_heads - 1}; got {list(heads)!s:.80}.")
             if len(heads) == self.num_attention_heads:
                 raise ValueError(f"pruned_heads must leave every block at least one head; got all heads of block {block}.")
-        found = {block: heads for block, heads in sorted(found.items()) if heads}
-        if found and self.hidden_size % self.num_attention_heads:
+        pruned = {block: heads for block, heads in sorted(pruned.items()) if heads}
+        if pruned and self.hidden_size % self.num_attention_heads:
             raise ValueError(f"num_attention_heads must divide hidden_size={self.hidden_size}; got {self.num_attention_heads}.")
-        if found and type(self).encoder is not BertConfig.encoder:
+        if pruned and type(self).encoder is not BertConfig.encoder:
             raise ValueError(f"pruned_heads must be empty except for families with BERT's attention; the family is {self.family}.")
-        return tuple(found.items())
+        return tuple(pruned.items())
 
     @property
     def embedding_width(self) -> int:

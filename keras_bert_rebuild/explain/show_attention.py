@@ -45,14 +45,14 @@ SCRIPTS = (
 )
 
 
-def attention_page(maps, anatomy=None, *, name="", others=(), **more):
+def attention_page(maps, anatomy=None, *, name="", compared=(), **more):
     """The HTML page of one text or pair.
 
     Args:
         maps: `AttentionMaps` of one text with tokens, see `of_text`; with queries and keys the page has a neuron view.
         anatomy: `EmbeddingAnatomy` of the same text, or None for a page without embeddings.
         name: name of the model.
-        others: a `PageSource` of the same text to compare with.
+        compared: further `PageSource`s of the same text.
         **more: the other fields of `PageContents`, such as `layer_count`.
 
     Returns:
@@ -61,7 +61,7 @@ def attention_page(maps, anatomy=None, *, name="", others=(), **more):
     Raises:
         ValueError: there are several texts or no tokens, a value is not finite, or the anatomy is of another text.
     """
-    return page_of(PageContents([PageSource(maps, anatomy, name), *others], **more))
+    return page_of(PageContents([PageSource(maps, anatomy, name), *compared], **more))
 
 
 def page_of(contents):

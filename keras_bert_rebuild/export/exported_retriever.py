@@ -80,7 +80,7 @@ class ExportedRetriever:
             role: "query" or "document".
             batch_tokens: tokens per batch, padding included; None for 2,048.
         """
-        rows_of = MarkedRows.of_settings(self.runner.tokenizer, **self.runner.settings["rows"][role])
+        rows_of = MarkedRows.from_settings(self.runner.tokenizer, **self.runner.settings["rows"][role])
         rows, again = itertools.tee(itertools.chain.from_iterable(map(rows_of, texts_of_stream(texts))))
         tokens = batch_tokens or BATCH_TOKENS
         buckets = Buckets(self.runner, bucket_lengths(rows_of.length, compiled=False), tokens, max(LOOK_AHEAD, tokens))

@@ -5,7 +5,7 @@ import keras
 from keras_bert_rebuild.export.onnx_graph import OnnxGraph, Value
 from keras_bert_rebuild.export.onnx_layers import nodes_of
 from keras_bert_rebuild.export.runtimes import LEFT_OUT, input_names, output_names
-from keras_bert_rebuild.tasks.embedding_model import of_any_length
+from keras_bert_rebuild.tasks.embedding_model import for_any_length
 
 # The maximum size of a protobuf file is 2 GB; larger weights go into a second file.
 MOST_BYTES = 1_900_000_000
@@ -23,7 +23,7 @@ def onnx_model(model):
     Raises:
         ValueError: as `nodes_of`; a layer is called with further arguments; or the package onnx is missing.
     """
-    model = of_any_length(model)
+    model = for_any_length(model)
     names = input_names(model)
     graph = OnnxGraph(names.values())
     values, kept = {}, []

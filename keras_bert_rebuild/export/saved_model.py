@@ -4,7 +4,7 @@ import keras
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.export.runtimes import LEFT_OUT, input_names, output_names
-from keras_bert_rebuild.tasks.embedding_model import of_any_length
+from keras_bert_rebuild.tasks.embedding_model import for_any_length
 from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece, is_available
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -41,7 +41,7 @@ def write_saved_model(model, tokenizer, folder, max_len, of_task=None):
     import tensorflow as tf
 
     of_task = of_task or {}
-    served = _Served(of_any_length(model), tokenizer, max_len, halves=of_task.get("kind") == "reranking")
+    served = _Served(for_any_length(model), tokenizer, max_len, halves=of_task.get("kind") == "reranking")
     archive = keras.export.ExportArchive()
     archive.track(served.model)
     texts = tf.TensorSpec([None], tf.string, name="text")

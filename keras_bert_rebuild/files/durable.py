@@ -75,7 +75,7 @@ def written_file(path, claimed=False):
 
 @contextlib.contextmanager
 def written_path(path, claimed=False):
-    """The same for code that writes to a path: yields a path of that name in a new folder, which a kill may leave empty."""
+    """As `written_file`, for code that takes a path: yields a path of that name in a new folder, which a kill may leave empty."""
     path = Path(path)
     with _alone(path, claimed):
         folder = partial_folder(path)
@@ -176,11 +176,11 @@ def mapped_array(file, dtype, shape):
     header = _NPY_HEADER.fullmatch(file.read(int.from_bytes(begin[-2:], "little"))) if begin[:-2] == _NPY_BEGIN else None
     if header is None:
         raise ValueError(f"expected an array in NumPy's format; {printable(file.name)} is damaged or something else.")
-    found, sizes = header[1].decode("latin-1"), tuple(int(size) for size in re.findall(rb"\d+", header[3]))
-    fits = found == np.lib.format.dtype_to_descr(np.dtype(dtype)) and len(sizes) == len(shape)
-    if not fits or any(size not in (None, given) for size, given in zip(shape, sizes, strict=True)):
+    descr, sizes = header[1].decode("latin-1"), tuple(int(size) for size in re.findall(rb"\d+", header[3]))
+    fits = descr == np.lib.format.dtype_to_descr(np.dtype(dtype)) and len(sizes) == len(shape)
+    if not fits or any(size not in (None, expected) for size, expected in zip(shape, sizes, strict=True)):
         raise ValueError(
-            f"expected an array of dtype {dtype} and shape {shape}; {printable(file.name)} has {printable(found)} and {sizes}."
+            f"expected an array of dtype {dtype} and shape {shape}; {printable(file.name)} has {printable(descr)} and {sizes}."
         )
     content = os.fstat(file.fileno()).st_size - file.tell()
     if content != math.prod(sizes) * np.dtype(dtype).itemsize:

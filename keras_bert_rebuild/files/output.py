@@ -58,25 +58,25 @@ def check_folder(path, kind, inputs=(), overwrite=True):
     _check_place(path, inputs)
     if not path.is_dir() or not visible_names(path):
         return
-    found = folder_kind(path)
-    if found is not None and found is not kind:
-        raise ValueError(f"{path} holds {found.what} and not {kind.what}, so it is not replaced: choose another output.")
-    if found is None and (in_the_way := names_in_the_way(path, kind)):
+    present = folder_kind(path)
+    if present is not None and present is not kind:
+        raise ValueError(f"{path} holds {present.what} and not {kind.what}, so it is not replaced: choose another output.")
+    if present is None and (in_the_way := names_in_the_way(path, kind)):
         raise ValueError(f"{path} holds {in_the_way[0]} and is not {kind.what}, so it is not replaced: choose another output.")
     if not overwrite:
-        raise ValueError(f"{path} holds {found.what if found else 'files'} already: choose another output, or {REPLACES}.")
+        raise ValueError(f"{path} holds {present.what if present else 'files'} already: choose another output, or {REPLACES}.")
 
 
 def check_run(path, kind, inputs=()):
-    """The same for the folder of a run that may be resumed: it must be new, empty or of the kind; otherwise see `check_file`."""
+    """Refuse the folder of a run that may not be resumed: it must be new, empty or of the kind; otherwise see `check_file`."""
     path = Path(path)
     _check_place(path, inputs)
-    others = set(visible_names(path)).difference(names_in_the_way(path, kind)) if path.is_dir() else ()
-    found = folder_kind(path) if others else None
-    if found is not None and found is not kind:
-        raise ValueError(f"{path} holds {found.what} and not {kind.what}: choose another output.")
-    if others and found is None:
-        raise ValueError(f"the output must be an empty folder or hold {kind.what}; {path} holds {min(others)}.")
+    unowned = set(visible_names(path)).difference(names_in_the_way(path, kind)) if path.is_dir() else ()
+    present = folder_kind(path) if unowned else None
+    if present is not None and present is not kind:
+        raise ValueError(f"{path} holds {present.what} and not {kind.what}: choose another output.")
+    if unowned and present is None:
+        raise ValueError(f"the output must be an empty folder or hold {kind.what}; {path} holds {min(unowned)}.")
 
 
 def check_own(path, names, own, manifest):
@@ -112,7 +112,7 @@ def claimed_file(path, kind, inputs=(), overwrite=True):
 
 @contextlib.contextmanager
 def claimed_folder(path, kind, inputs=(), overwrite=True):
-    """The same for a folder that is swapped in as a whole."""
+    """As `claimed_file`, for a folder that is swapped in as a whole."""
     check_folder(path, kind, inputs, overwrite)
     target = Path(os.path.realpath(path))
     if target.is_dir() and os.path.ismount(target):
@@ -127,7 +127,7 @@ def claimed_folder(path, kind, inputs=(), overwrite=True):
 
 @contextlib.contextmanager
 def claimed_run(path, kind, inputs=(), lock=".lock"):
-    """The same for a folder written in place and resumed: the lock is inside, since the folder above may be read-only."""
+    """As `claimed_file`, for a folder written in place and resumed: the lock is inside, since the folder above may be read-only."""
     check_run(path, kind, inputs)
     path = Path(path)
     with _parents_of(path / lock), naming_full_disk(path), locked(path / lock, path):
@@ -164,16 +164,16 @@ def _check_place(path, inputs):
 def _check_apart(path, inputs):
     """Refuse an output that is an input, inside one or around one, under any name: files are compared, not names."""
     target = Path(os.path.realpath(path))
-    for given in inputs:
-        if given is None:
+    for source in inputs:
+        if source is None:
             continue
-        above = Path(os.path.realpath(given)).parents  # also of a prefix, which is not the name of a file
+        above = Path(os.path.realpath(source)).parents  # also of a prefix, which is not the name of a file
         if path.is_dir() and any(folder.exists() and os.path.samefile(folder, path) for folder in above):
-            raise ValueError(f"the output must not contain the input; {given} is inside {path}.")
-        if not os.path.exists(given):
+            raise ValueError(f"the output must not contain the input; {source} is inside {path}.")
+        if not os.path.exists(source):
             continue
-        if target.exists() and os.path.samefile(target, given):
-            raise ValueError(f"the output must not be the input; {path} is {given}.")
-        inside = os.path.isdir(given) and any(above.exists() and os.path.samefile(above, given) for above in target.parents)
+        if target.exists() and os.path.samefile(target, source):
+            raise ValueError(f"the output must not be the input; {path} is {source}.")
+        inside = os.path.isdir(source) and any(above.exists() and os.path.samefile(above, source) for above in target.parents)
         if inside:
-            raise ValueError(f"the output must be outside {given}, which is read; {path} is inside it.")
+            raise ValueError(f"the output must be outside {source}, which is read; {path} is inside it.")

@@ -105,8 +105,8 @@ class Element:
         self.name, self.content, self.attributes = name, content, attributes
 
     def __str__(self):
-        given = {name.rstrip("_").replace("_", "-"): value for name, value in self.attributes.items() if value is not None}
-        begin = "".join([f"<{self.name}", *(f' {name}="{_quoted(value)}"' for name, value in given.items())])
+        named = {name.rstrip("_").replace("_", "-"): value for name, value in self.attributes.items() if value is not None}
+        begin = "".join([f"<{self.name}", *(f' {name}="{_quoted(value)}"' for name, value in named.items())])
         if self.name in EMPTY:
             return f"{begin}/>"
         parts = (str(part) if isinstance(part, (Element, Verbatim)) else _text(part) for part in self.content)

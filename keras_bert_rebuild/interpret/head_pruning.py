@@ -129,7 +129,7 @@ def prune_task(
     """
     importance = head_importance(task, examples, batch_size=batch_size, progress=progress)
     heads = importance.least(share)
-    pruned = type(task).of_model(prune_heads(without_lora(task.model), heads), task.tokenizer, **task.settings())
+    pruned = type(task).from_model(prune_heads(without_lora(task.model), heads), task.tokenizer, **task.settings())
     pruned.tokenizer_files = task.tokenizer_files
     of = examples if measured_on is None else measured_on
     before, after = (one.scores(of, one.predict_examples(of, batch_size=batch_size)) for one in (task, pruned))

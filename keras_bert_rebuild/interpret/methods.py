@@ -1,7 +1,6 @@
 """The attribution methods, which score the tokens of a text for one output, and the table of their names."""
 
 import abc
-import difflib
 import math
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -292,9 +291,7 @@ def method_of(method: str | Method, **options: Any) -> Method:
         return method
     name = str(method).replace("-", "_")
     if name not in METHODS:
-        near = difflib.get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {near[0]}" if near else ""
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}{hint}.")
+        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     names = [field.name for field in fields(METHODS[name])]
     unknown = [option for option in options if option not in names]
     if unknown:

@@ -62,7 +62,7 @@ def embedding_model(model, poolings=(), normalize=False, any_length=False, modul
     # Layers are compared by identity; models with modules, which are arrays, are not reused.
     key = (tuple(poolings), normalize, any_length, tuple(map(id, modules)), skip, width)
     if key not in models:
-        result = pooled_model(of_any_length(model) if any_length else model, poolings, skip)
+        result = pooled_model(for_any_length(model) if any_length else model, poolings, skip)
         result = with_modules(result, modules, normalize, width)
         if result is model:
             return model  # a reference from the table to the model would keep it alive
@@ -79,7 +79,7 @@ def takes_any_length(model):
     )
 
 
-def of_any_length(model):
+def for_any_length(model):
     """The model for rows of any length; the model itself if it accepts them already or its layers cannot."""
     static = any(tensor.shape[1] is not None for tensor in model.inputs if tensor.name != "Input-Task")
     if not static or not takes_any_length(model):

@@ -54,7 +54,7 @@ class EmbeddingStream:
         ahead: with `few`, called with the batches that the first 1,024 texts need, pairs of a number of rows and a length, before
             the first of them is computed; later streams of the same lengths need no others.
 
-    Example: `for vector in EmbeddingStream.of_model(model, tokenizer).stream(lines): ...`
+    Example: `for vector in EmbeddingStream.from_model(model, tokenizer).stream(lines): ...`
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class EmbeddingStream:
         self._ahead = ahead
 
     @classmethod
-    def of_model(
+    def from_model(
         cls,
         model: keras.Model,
         tokenizer: BatchTokenizer,

@@ -74,11 +74,11 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, new_head=T
     report = LoadReport(source=getattr(getattr(source, "load_report", None), "source", "a model of this process"))
     order, report.head = (None, "") if new_head else _trained_head(source, heads, tuple(labels), other_task)
     for variable in model.weights:
-        known = values.get(variable.path)
-        if known is not None and (order is not None or not variable.path.startswith(last)):
-            if "int" in str(known.dtype):
-                raise ValueError(f"the encoder must not be quantised; {variable.path} has the dtype {known.dtype}.")
-            values_of = to_numpy(known).astype("float32")
+        value = values.get(variable.path)
+        if value is not None and (order is not None or not variable.path.startswith(last)):
+            if "int" in str(value.dtype):
+                raise ValueError(f"the encoder must not be quantised; {variable.path} has the dtype {value.dtype}.")
+            values_of = to_numpy(value).astype("float32")
             for axis in _label_axes(variable, last):
                 values_of = values_of.take(order, axis)
             variable.assign(values_of)

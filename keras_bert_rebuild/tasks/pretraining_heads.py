@@ -76,9 +76,9 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
     windows = encode_windows(
         tokenizer, texts, max_len=longest, stride=longest // 4 if longest > 8 else 0, special_tokens_in_text=True
     )
-    chosen = [(ids == tokenizer.mask_id) & best for ids, best in zip(windows.ids, windows.best, strict=True)]
-    rows = [row for row in range(len(chosen)) if chosen[row].any()]
-    columns = windows.ids, windows.segments, chosen
+    masks = [(ids == tokenizer.mask_id) & best for ids, best in zip(windows.ids, windows.best, strict=True)]
+    rows = [row for row in range(len(masks)) if masks[row].any()]
+    columns = windows.ids, windows.segments, masks
     names = [tensor.name for tensor in model.inputs]
     answers = [[] for _ in texts]
     for first in range(0, len(rows), batch_size):
@@ -89,7 +89,7 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
         outputs = predicted(model, input_arrays(inputs, length, padding))
         outputs = outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs
         for i, row in enumerate(batch):
-            for probabilities in np.asarray(outputs[i])[np.flatnonzero(chosen[row])]:
+            for probabilities in np.asarray(outputs[i])[np.flatnonzero(masks[row])]:
                 best = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
                 answers[windows.examples[row]].append([(tokenizer.tokens.get(k), float(probabilities[k])) for k in best])
     return answers

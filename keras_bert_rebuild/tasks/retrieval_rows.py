@@ -30,7 +30,7 @@ class MarkedRows:
         self.skipped = np.array(sorted(skipped), "int32")
 
     def settings(self):
-        """The settings as plain values, arguments of `MarkedRows.of_settings`."""
+        """The settings as plain values, arguments of `MarkedRows.from_settings`."""
         return {
             "length": self.length,
             "marker": self.marker,
@@ -41,7 +41,7 @@ class MarkedRows:
         }
 
     @classmethod
-    def of_settings(cls, tokenizer, marker, prompt, **settings):
+    def from_settings(cls, tokenizer, marker, prompt, **settings):
         """A `MarkedRows` from a tokenizer and its `settings`."""
         rows = cls(tokenizer, **settings)
         rows.marker, rows.prompt = list(marker), prompt

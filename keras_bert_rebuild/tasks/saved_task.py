@@ -100,7 +100,7 @@ def load_task(
     if tokenizer is None and retriever is not None and retriever.lower_case:
         tokenizer = lower_cased(load_tokenizer(path), retriever.folder)
     try:
-        task = cls.of_model(model, tokenizer, **{**settings_of_files, **values, **settings})
+        task = cls.from_model(model, tokenizer, **{**settings_of_files, **values, **settings})
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
         if not values or str(path) in str(error):  # the error is about the tokenizer's files
             raise

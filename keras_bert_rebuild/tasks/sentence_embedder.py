@@ -138,7 +138,7 @@ class SentenceEmbedder(VectorTask):
         Args:
             texts: an iterable of strings; it may be endless.
             prompt: see `prompt_text`.
-            batch_tokens: as for `EmbeddingStream.of_model`.
+            batch_tokens: as for `EmbeddingStream.from_model`.
         """
         return self._embedding_stream(prompt, batch_tokens).stream(texts, self._finished)
 
@@ -157,7 +157,7 @@ class SentenceEmbedder(VectorTask):
         are independent.
 
         Args:
-            batch_tokens: as for `EmbeddingStream.of_model`.
+            batch_tokens: as for `EmbeddingStream.from_model`.
         """
         streams: list[EmbeddingStream] = []
 
@@ -206,7 +206,7 @@ class SentenceEmbedder(VectorTask):
 
     def _embedding_stream(self, prompt=None, batch_tokens=None, lengths=None):
         """The `EmbeddingStream` of vectors after the modules."""
-        return EmbeddingStream.of_model(
+        return EmbeddingStream.from_model(
             self.encoder,
             self.tokenizer,
             self.poolings,

@@ -263,7 +263,7 @@ class Task(abc.ABC):
         save_task(self, path)
 
     @classmethod
-    def of_model(cls, model: keras.Model, tokenizer: Any = None, **settings: Any) -> Self:
+    def from_model(cls, model: keras.Model, tokenizer: Any = None, **settings: Any) -> Self:
         """The task from a model with its heads, as loaded by `load_task`."""
         return cls(model, tokenizer, **settings)
 

@@ -69,7 +69,7 @@ def words_of_tokens(windows, texts):
         windows: `Windows` of single texts.
         texts: the texts, or lists of words.
     """
-    found = WordsOfTokens([], [], [])
+    words_of_texts = WordsOfTokens([], [], [])
     bounds = np.searchsorted(windows.examples, np.arange(len(texts) + 1))
     for number, text in enumerate(texts):
         rows = range(bounds[number], bounds[number + 1])
@@ -77,16 +77,16 @@ def words_of_tokens(windows, texts):
             words, offsets = words_of_text(windows, rows, text)
         else:
             words, offsets = [windows.word_ids[row] for row in rows], None
-        found.counts.append(len(text) if offsets is None else len(offsets))
-        found.offsets.append(offsets)
+        words_of_texts.counts.append(len(text) if offsets is None else len(offsets))
+        words_of_texts.offsets.append(offsets)
         last = -1
         for row, row_words in zip(rows, words, strict=True):
             # The first and the second token of a word may have the most context in different windows.
             row_words = np.where(windows.best[row], row_words, -1)
             row_words = _first_ones(np.where(row_words > last, row_words, -1))
             last = max(last, int(row_words.max(initial=-1)))
-            found.first_tokens.append(row_words)
-    return found
+            words_of_texts.first_tokens.append(row_words)
+    return words_of_texts
 
 
 def words_of_text(windows, rows, text):

@@ -47,7 +47,7 @@ def test_every_line_has_a_vector_pooled_like_sentence_transformers(capsys, folde
     vectors = np.load(output, mmap_mode="r")
     assert vectors.dtype == "float32"
     model, tokenizer = from_pretrained(folder, heads=()), load_tokenizer(folder)
-    expected = EmbeddingStream.of_model(model, tokenizer, ("mean",), normalize=True, max_len=10)(LINES)
+    expected = EmbeddingStream.from_model(model, tokenizer, ("mean",), normalize=True, max_len=10)(LINES)
     np.testing.assert_allclose(vectors, expected, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.txt", "vectors.npy"]

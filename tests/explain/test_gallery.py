@@ -71,7 +71,7 @@ EXPLAIN_PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(enc
 
 def test_the_blocks_run_and_give_the_figures_of_the_text():
     said = {}
-    page = EXPLAIN_PAGE.replace('"bert-base"', repr(str(minilm.FOLDER)))
+    page = EXPLAIN_PAGE.replace('"all-MiniLM-L6-v2"', repr(str(minilm.FOLDER)))
     for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL):
         exec(compile(block, "docs/explain.md", "exec"), said)
     assert said["explanation"].total("params") == 109_482_240

@@ -174,7 +174,7 @@ def test_a_real_model_answers_the_same_everywhere(tmp_path, trained, format):
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", format, poolings="mean", normalize=True)
     runtime = "tensorflow" if format == "saved_model" else "tokenizers"
     got = run_foreign(runtime, tmp_path / "folder", TEXTS, tmp_path)["sentence_embedding"]
-    expected = EmbeddingStream.of_model(model, tokenizer, normalize=True)(TEXTS)
+    expected = EmbeddingStream.from_model(model, tokenizer, normalize=True)(TEXTS)
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
@@ -186,7 +186,7 @@ def test_int8_keeps_the_direction_of_vectors(tmp_path, trained):
     keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", "openvino_int8", poolings="mean", normalize=True, texts=texts)
     runner = OpenVINORunner(tmp_path / "folder")
     small = EmbeddingStream(runner, runner.tokenizer, runner.max_len)(texts)
-    cosines = np.sum(small * EmbeddingStream.of_model(model, tokenizer, normalize=True)(texts), axis=1)
+    cosines = np.sum(small * EmbeddingStream.from_model(model, tokenizer, normalize=True)(texts), axis=1)
     assert cosines.mean() > 0.99
     assert cosines.min() > 0.97
     sizes = [(tmp_path / "folder" / name).stat().st_size for name in ("model.bin", "model_int8.bin")]

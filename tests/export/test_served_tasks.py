@@ -91,7 +91,7 @@ def test_vectors_of_tokens(tmp_path, rng, attended):
     keras_bert_rebuild.export(task, None, tmp_path / "openvino", "openvino")
     runner = OpenVINORunner(tmp_path / "openvino")
     for of, expected in (("query", task.queries(SHORT)), ("document", task.documents(SHORT))):
-        rows = MarkedRows.of_settings(runner.tokenizer, **runner.settings["rows"][of])(SHORT)
+        rows = MarkedRows.from_settings(runner.tokenizer, **runner.settings["rows"][of])(SHORT)
         for row, vectors, own in zip(rows, runner(rows, 0), expected, strict=True):
             np.testing.assert_allclose(vectors[: len(row.ids)][row.scored > 0], own, atol=1e-5)
 

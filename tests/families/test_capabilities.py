@@ -82,7 +82,7 @@ def test_fine_tuning_lowers_the_loss(tries, model, tokenizer):
 
 def test_texts_have_vectors(tries, model, tokenizer):
     with tries("embed"):
-        vectors = list(EmbeddingStream.of_model(model, tokenizer).stream([TEXT, "the dog"]))
+        vectors = list(EmbeddingStream.from_model(model, tokenizer).stream([TEXT, "the dog"]))
         assert np.shape(vectors) == (2, 16)
         assert np.abs(vectors[0] - vectors[1]).max() > 1e-4
 

@@ -181,7 +181,7 @@ def test_scores_of_words_are_divided_among_their_tokens_in_every_row():
 
 def test_unknown_methods_and_settings_are_refused():
     for arguments, options, message in (
-        (("integrated_gradient",), {}, "did you mean integrated_gradients"),
+        (("integrated_gradient",), {}, "got 'integrated_gradient'"),
         (("shapley",), {"steps": 3}, "has the settings samples, exact_words, seed; got steps"),
         (("rollout",), {"steps": 3}, "has no settings"),
         ((METHODS["shapley"](),), {"samples": 3}, "must be set in the object"),

@@ -15,24 +15,24 @@ ROOMS = {
     "anatomy": (7, 700),
     "checkpoints": (9, 930),
     "cli": (22, 2470),
-    "data": (39, 4020),
+    "data": (41, 4260),
     "datasets": (2, 110),
-    "explain": (26, 2580),
+    "explain": (26, 2600),
     "export": (13, 1180),
     "families": (15, 1480),
-    "files": (11, 1110),
-    "interpret": (22, 2090),
-    "kernels": (34, 2110),
+    "files": (11, 1120),
+    "interpret": (20, 2090),
+    "kernels": (33, 2110),
     "layers": (23, 1440),
     "models": (33, 2910),
     "optimizers": (4, 10),
     "pretrained": (18, 2020),
-    "recipes": (40, 4160),
+    "recipes": (42, 4320),
     "search": (12, 1170),
     "tasks": (36, 4240),
     "text": (18, 2380),
-    "the package itself": (10, 570),
-    "training": (28, 2490),
+    "the package itself": (10, 580),
+    "training": (27, 2470),
 }
 # By how many lines of code a room may be smaller than its budget before the table has to say so.
 SLACK = 30
@@ -111,7 +111,7 @@ def test_get_model_imports_few_files():
 ROOT = PACKAGE.parent
 # Words as `wc -w` counts them. docs/reference/command-line.md is generated from the parser.
 BENCHMARKS = (18, 2141)
-PAGES = (36, 45_000)
+PAGES = (36, 45_150)
 WORDS_OF_RESULTS = 6_800
 
 

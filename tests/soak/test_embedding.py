@@ -49,7 +49,7 @@ def check(stream, texts):
 def test_hostile_texts_have_vectors_of_length_one():
     config = BertConfig(vocab_size=30522, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
     tokenizer = load_tokenizer(minilm.FOLDER)
-    stream = EmbeddingStream.of_model(build_model(config), tokenizer, normalize=True, max_len=16)
+    stream = EmbeddingStream.from_model(build_model(config), tokenizer, normalize=True, max_len=16)
     rng, sentences = random.Random(1), prose()
     assert check(stream, (hostile_text(rng, sentences, 10_000) for _ in range(100))) == 100
 
@@ -58,7 +58,7 @@ def test_hostile_texts_have_vectors_of_length_one():
 @pytest.mark.timeout(0)
 def test_memory_is_flat_while_texts_come():
     model, tokenizer = from_pretrained(minilm.FOLDER, heads=[]), load_tokenizer(minilm.FOLDER)
-    stream = EmbeddingStream.of_model(model, tokenizer, normalize=True, max_len=128)
+    stream = EmbeddingStream.from_model(model, tokenizer, normalize=True, max_len=128)
     seed = int(time.time())
     print(f"\nseed {seed}", flush=True)
     rng, sentences = random.Random(seed), prose()

@@ -24,7 +24,7 @@ from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.layers import Extract
 from keras_bert_rebuild.tasks import embedding_stream, text_rows
-from keras_bert_rebuild.tasks.embedding_model import embedding_model, of_any_length
+from keras_bert_rebuild.tasks.embedding_model import embedding_model, for_any_length
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def shapes(monkeypatch):
 @pytest.mark.parametrize("poolings", [("mean",), ("cls", "max")])
 def test_vectors_are_float32_whatever_the_policy(poolings):
     keras.config.set_dtype_policy("mixed_bfloat16")
-    vectors = EmbeddingStream.of_model(small_encoder(()), TOKENIZER, poolings, normalize=True)(["the cat", "a dog sat"])
+    vectors = EmbeddingStream.from_model(small_encoder(()), TOKENIZER, poolings, normalize=True)(["the cat", "a dog sat"])
     file = io.BytesIO()
     np.save(file, vectors)
     file.seek(0)
@@ -58,7 +58,7 @@ def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
     monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: True)
     texts = [sentence(rng, int(words)) for words in rng.integers(1, 30, 700)]
     model = small_encoder(())
-    stream = EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=128)
+    stream = EmbeddingStream.from_model(model, TOKENIZER, batch_tokens=128)
     vectors = stream(texts)
     assert len({length for _, length in shapes}) <= 5
     assert len(set(shapes)) <= 6  # a batch that is not full has the shape of a full one, if that was computed before
@@ -66,7 +66,7 @@ def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
     np.testing.assert_allclose(stream(texts[:300]), vectors[:300], atol=1e-5)
     assert {length for _, length in shapes} == {length for _, length in before}
     monkeypatch.undo()
-    np.testing.assert_allclose(EmbeddingStream.of_model(model, TOKENIZER)(texts), vectors, atol=1e-5)
+    np.testing.assert_allclose(EmbeddingStream.from_model(model, TOKENIZER)(texts), vectors, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_an_accelerator_compiles_the_shapes_of_the_first_texts_side_by_side(coun
     found = []
     for is_accelerator, thread in ((False, "MainThread"), (True, "compile-ahead")):
         monkeypatch.setattr(traits, "runs_on_accelerator", lambda: is_accelerator)  # noqa: B023
-        stream = EmbeddingStream.of_model(small_encoder(()), TOKENIZER, batch_tokens=512)
+        stream = EmbeddingStream.from_model(small_encoder(()), TOKENIZER, batch_tokens=512)
         with compiled_programs() as programs:
             found.append(stream(texts))
         threads = [thread for name, thread in programs if name == "jit(answer)"]
@@ -93,7 +93,7 @@ def test_an_accelerator_compiles_the_shapes_of_the_first_texts_side_by_side(coun
 def test_one_shape_is_compiled_when_it_is_needed(monkeypatch):
     monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
     with compiled_programs() as programs:
-        EmbeddingStream.of_model(small_encoder(()), TOKENIZER)(["the cat sat"])
+        EmbeddingStream.from_model(small_encoder(()), TOKENIZER)(["the cat sat"])
     assert [program for program in programs if program[0] == "jit(answer)"] == [("jit(answer)", "MainThread")]
 
 
@@ -118,13 +118,13 @@ def test_blocks_of_documents_are_padded_to_the_lengths_of_the_first(rng, monkeyp
 def test_the_tokens_of_a_batch_follow_the_device_unless_they_are_given(monkeypatch, shapes):
     texts, model = ["the cat sat"] * 5000, small_encoder(())
     monkeypatch.setattr(traits, "runs_on_accelerator", lambda: False)
-    assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 64
+    assert EmbeddingStream.from_model(model, TOKENIZER).rows(32) == 64
     monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
-    assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 512
-    assert EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=320).rows(32) == 10
+    assert EmbeddingStream.from_model(model, TOKENIZER).rows(32) == 512
+    assert EmbeddingStream.from_model(model, TOKENIZER, batch_tokens=320).rows(32) == 10
     with pytest.raises(ValueError, match="batch_tokens must be at least 1; got 0"):
-        EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=0)
-    assert len(EmbeddingStream.of_model(model, TOKENIZER)(texts)) == 5000
+        EmbeddingStream.from_model(model, TOKENIZER, batch_tokens=0)
+    assert len(EmbeddingStream.from_model(model, TOKENIZER)(texts)) == 5000
     assert max(rows * length for rows, length in shapes) > embedding_stream.BATCH_TOKENS
 
 
@@ -134,7 +134,7 @@ def test_vectors_of_windows_are_means_weighted_by_their_tokens(rng, monkeypatch,
     monkeypatch.setattr(embedding_stream, "TEXTS_PER_CALL", 7)
     texts = [sentence(rng, int(words)) for words in rng.integers(1, 40, 30)]
     model = small_encoder(())
-    stream = EmbeddingStream.of_model(model, TOKENIZER, max_len=12, stride=3)
+    stream = EmbeddingStream.from_model(model, TOKENIZER, max_len=12, stride=3)
     windows = text_rows.encode_windows(TOKENIZER, texts, max_len=12, stride=3)
     each = [extract(model, ids) for ids in windows.ids]
     expected = [
@@ -238,12 +238,12 @@ def test_cached_models_are_freed_with_the_model():
 
 def test_a_negative_layer_number_keeps_the_length(model):
     last = BertModel(model.inputs, Extract(index=-1, name="Last")(model.outputs[0]))
-    assert of_any_length(last) is last
+    assert for_any_length(last) is last
 
 
 def test_a_stream_gives_vectors_of_length_one(model, rng):
     texts = texts_of(rng, 20)
-    stream = EmbeddingStream.of_model(model, WordPieceTokenizer(TOKENS), normalize=True)
+    stream = EmbeddingStream.from_model(model, WordPieceTokenizer(TOKENS), normalize=True)
     vectors = stream(texts)
     for text, vector in zip(texts, vectors, strict=True):
         expected, used = directly(model, text)
@@ -255,11 +255,11 @@ def test_a_stream_gives_vectors_of_length_one(model, rng):
 def test_only_the_last_block_is_pooled(model, training):
     other = small_model() if training else embedding_model(model, ["mean"])
     with pytest.raises(ValueError, match=r"vectors are pooled from the last block, .* is (MLM|Pool-Ave), \(None, "):
-        EmbeddingStream.of_model(other, WordPieceTokenizer(TOKENS))
+        EmbeddingStream.from_model(other, WordPieceTokenizer(TOKENS))
 
 
 def test_mistakes_are_reported_in_a_sentence(model):
-    stream = EmbeddingStream.of_model(model, WordPieceTokenizer(TOKENS))
+    stream = EmbeddingStream.from_model(model, WordPieceTokenizer(TOKENS))
     with pytest.raises(ValueError, match="got the string 'w1 w2': put it into a list"):
         stream.stream("w1 w2")
     with pytest.raises(ValueError, match=r"number 1 is int .7."):
@@ -269,6 +269,6 @@ def test_mistakes_are_reported_in_a_sentence(model):
     with pytest.raises(ValueError, match="at least one text; got an empty list"):
         stream([])
     with pytest.raises(ValueError, match=f"from 2 to {LENGTH}, the maximum of the model; got 13"):
-        EmbeddingStream.of_model(model, WordPieceTokenizer(TOKENS), max_len=13)
+        EmbeddingStream.from_model(model, WordPieceTokenizer(TOKENS), max_len=13)
     with pytest.raises(ValueError, match="got the string"):
         next(extract_embeddings_generator(model, "w1 w2", vocabs=TOKENS))

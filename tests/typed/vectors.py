@@ -6,7 +6,7 @@ from typing import assert_type
 from keras_bert_rebuild import EmbeddingStream, export, from_pretrained, load_tokenizer
 
 model, tokenizer = from_pretrained("encoder", heads=[]), load_tokenizer("encoder")
-stream = EmbeddingStream.of_model(model, tokenizer, poolings=["mean"], normalize=True, max_len=128)
+stream = EmbeddingStream.from_model(model, tokenizer, poolings=["mean"], normalize=True, max_len=128)
 print(stream(["a text"]).shape)
 with open("texts.txt", encoding="utf-8") as lines:
     for vector in stream.stream(lines):

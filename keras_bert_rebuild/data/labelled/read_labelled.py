@@ -47,7 +47,7 @@ class Labelled(NamedTuple):
     examples: list
     """A list of examples."""
 
-    others: list
+    other_columns: list
     """For every example the values of the columns that are not parts of it, by name, its id as it is given, and, if examples need
     no target, that."""
 

@@ -217,7 +217,7 @@ def _table_of_texts(texts, source):
 
 def _with_label_names(table, data):
     """The table with the names of labels instead of their numbers, where a dataset or an Arrow table has names."""
-    names = {column: found for column, feature in _features(data).items() if (found := _label_names(feature))}
+    names = {column: labels for column, feature in _features(data).items() if (labels := _label_names(feature))}
     if not names:
         return table
     rows = []

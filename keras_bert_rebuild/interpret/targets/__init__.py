@@ -10,16 +10,16 @@ from keras_bert_rebuild.interpret.subject import Subject
 
 # Kind of a task, its module here and the function from task, texts, target, word and quantity to the `Subject`.
 TARGETS = {
-    "classification": ("of_texts", "of_classifier"),
-    "reranking": ("of_texts", "of_reranker"),
-    "multiple_choice": ("of_texts", "of_choice"),
-    "next_sentence": ("of_texts", "of_next_sentence"),
-    "token_classification": ("of_words", "of_token_classifier"),
-    "question_answering": ("of_words", "of_question"),
-    "fill_mask": ("of_words", "of_masked_word"),
-    "embedding": ("of_vectors", "of_similarity"),
-    "sparse_embedding": ("of_vectors", "of_sparse"),
-    "late_interaction": ("of_vectors", "of_late_interaction"),
+    "classification": ("text_subjects", "classifier_subject"),
+    "reranking": ("text_subjects", "reranker_subject"),
+    "multiple_choice": ("text_subjects", "choice_subject"),
+    "next_sentence": ("text_subjects", "next_sentence_subject"),
+    "token_classification": ("word_subjects", "token_classifier_subject"),
+    "question_answering": ("word_subjects", "question_subject"),
+    "fill_mask": ("word_subjects", "masked_word_subject"),
+    "embedding": ("vector_subjects", "similarity_subject"),
+    "sparse_embedding": ("vector_subjects", "sparse_subject"),
+    "late_interaction": ("vector_subjects", "late_interaction_subject"),
 }
 
 

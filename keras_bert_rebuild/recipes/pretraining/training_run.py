@@ -83,8 +83,7 @@ class TrainingRun:
     def __init__(
         self, model, settings, folder, batches, evaluations, report=None, where=None, started=None, probes=None, callbacks=()
     ):
-        self.model, self.settings, self.folder = model, settings, folder
-        self.batches, self.evaluations = batches, evaluations
+        self.model, self.settings, self.folder, self.batches, self.evaluations = model, settings, folder, batches, evaluations
         self.report = report or (lambda row: None)
         self.where, self.probes, self.callbacks = where or Distribution("none"), probes, list(callbacks)
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
@@ -118,11 +117,9 @@ class TrainingRun:
         if self.probes is not None:
             record_baselines(self.probes, self.folder, start // self.accumulation, again=self.budget is not None)
         ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
-        table = None
-        written = start // self.accumulation  # the last step with a row
+        table, written = None, start // self.accumulation  # the last step with a row
         if self.where.writes:
-            of_probes = () if self.probes is None else self.probes.columns
-            names = columns(self.settings.learned, of_probes)
+            names = columns(self.settings.learned, self.probes.columns if self.probes is not None else ())
             table = MetricsTable(self.folder / "metrics.csv", names, written)
         try:
             with (

@@ -75,9 +75,9 @@ def squad_scores(answers, predicted, version=None):
     scores = _percent("", rows)
     if version == "2.0":
         has_answer = np.array([len(right) > 0 for right in answers])
-        for name, chosen in (("has_answer_", has_answer), ("no_answer_", ~has_answer)):
-            if chosen.any():
-                scores |= _percent(name, rows[chosen])
+        for name, rows_of_kind in (("has_answer_", has_answer), ("no_answer_", ~has_answer)):
+            if rows_of_kind.any():
+                scores |= _percent(name, rows[rows_of_kind])
     return scores
 
 

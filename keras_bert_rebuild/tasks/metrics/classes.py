@@ -84,8 +84,8 @@ def micro_f1(true, predicted):
     0.5
     """
     true, predicted = check_lengths(true, predicted)
-    found = sum(len({*a} & {*b}) for a, b in zip(true, predicted, strict=True))
-    return counted(found, sum(len({*a}) for a in true), sum(len({*b}) for b in predicted))["f1"]
+    right = sum(len({*a} & {*b}) for a, b in zip(true, predicted, strict=True))
+    return counted(right, sum(len({*a}) for a in true), sum(len({*b}) for b in predicted))["f1"]
 
 
 def macro_f1_of_sets(true, predicted, labels=None):
@@ -161,12 +161,12 @@ def confusion_rows(true, predicted):
     return {"labels": labels, "confusion": confusion_matrix(true, predicted, labels).tolist()}
 
 
-def counted(found, true, predicted):
+def counted(right, true, predicted):
     """Precision, recall and F1 from the numbers of true positives, true items and predicted items."""
     return {
-        "precision": float(found / predicted) if predicted else 0.0,
-        "recall": float(found / true) if true else 0.0,
-        "f1": float(2 * found / (true + predicted)) if true + predicted else 0.0,
+        "precision": float(right / predicted) if predicted else 0.0,
+        "recall": float(right / true) if true else 0.0,
+        "f1": float(2 * right / (true + predicted)) if true + predicted else 0.0,
         "support": int(true),
     }
 

@@ -98,7 +98,7 @@ def strict_entities_of(tags, scheme):
             raise ValueError(f"expected tags of {scheme}; got {tag!r}.")
     begins, continues, ends = (rules.split() for rules in STRICT[scheme])
     tags = [*tags, OUTSIDE]
-    found, i = [], 0
+    entities, i = [], 0
     while i < len(tags):
         if not _between(begins, tags[i - 1] if i else OUTSIDE, tags[i]):
             i += 1
@@ -107,14 +107,14 @@ def strict_entities_of(tags, scheme):
         while i < len(tags) and _between(continues, tags[i - 1], tags[i]):
             i += 1
         if _between(ends, tags[i - 1], tags[i]):
-            found.append((type_of(tags[first]), first, i - 1))
-    return found
+            entities.append((type_of(tags[first]), first, i - 1))
+    return entities
 
 
 def _between(rules, before, tag):
     """Whether one of the rules applies to these two tags."""
     actual = prefix_of(before), prefix_of(tag), "=" if type_of(before) == type_of(tag) else "!"
-    return any(all(sign in ("*", found) for sign, found in zip(rule, actual, strict=True)) for rule in rules)
+    return any(all(sign in ("*", value) for sign, value in zip(rule, actual, strict=True)) for rule in rules)
 
 
 def entities_of(tags):
@@ -137,7 +137,7 @@ def entities_of(tags):
     >>> entities_of(["B-city", "I-city", "I-person", "O", "I-city"])
     [('city', 0, 1), ('person', 2, 2), ('city', 4, 4)]
     """
-    found, is_open = [], False
+    entities, is_open = [], False
     for i, tag in enumerate(tags):
         if tag == OUTSIDE:
             is_open = False
@@ -145,12 +145,12 @@ def entities_of(tags):
         prefix, kind = _READ.get(prefix_of(tag)), type_of(tag)
         if prefix is None:
             raise ValueError(f"expected tags B-x, I-x, E-x, S-x or O; got {tag!r}.")
-        if is_open and prefix in "IE" and found[-1][0] == kind:
-            found[-1] = (kind, found[-1][1], i)
+        if is_open and prefix in "IE" and entities[-1][0] == kind:
+            entities[-1] = (kind, entities[-1][1], i)
         else:
-            found.append((kind, i, i))
+            entities.append((kind, i, i))
         is_open = prefix in "BI"
-    return found
+    return entities
 
 
 def with_insides(tags, scheme):
@@ -209,5 +209,5 @@ def _spans(true, predicted, scheme):
 
 
 def _scores(true, predicted):
-    found = sum(len(a & b) for a, b in zip(true, predicted, strict=True))
-    return counted(found, sum(map(len, true)), sum(map(len, predicted)))
+    right = sum(len(a & b) for a, b in zip(true, predicted, strict=True))
+    return counted(right, sum(map(len, true)), sum(map(len, predicted)))

@@ -116,8 +116,8 @@ def choose_l2(
     for l2 in candidates:
         kernel, bias, _ = _fit(design, answers, num_labels, l2, tolerance, start)
         start = kernel, bias
-        found = _log_softmax(scores @ kernel + bias)[np.arange(len(judged)), judged]
-        best = min(best, (-found.mean(), l2), key=lambda pair: pair[0])
+        log_probabilities = _log_softmax(scores @ kernel + bias)[np.arange(len(judged)), judged]
+        best = min(best, (-log_probabilities.mean(), l2), key=lambda pair: pair[0])
     return best[1]
 
 
@@ -136,18 +136,18 @@ def every_fifth(groups: Any) -> np.ndarray:
     return groups % 5 == min(4, int(groups.max(initial=0)))
 
 
-def standardised(vectors: Any, *others: Any) -> tuple[np.ndarray, ...]:
-    """Vectors standardised to mean 0 and variance 1 per feature, and others shifted and scaled in the same way, in float64.
+def standardised(vectors: Any, *further: Any) -> tuple[np.ndarray, ...]:
+    """Vectors standardised to mean 0 and variance 1 per feature, and further arrays shifted and scaled in the same way, in float64.
 
     Args:
         vectors: `(n, width)`, which determine means and deviations; constant features become 0.
-        others: further arrays `(any, width)`.
+        further: further arrays `(any, width)`.
     """
     first = np.asarray(vectors, "float64")
     mean, deviation = first.mean(0), first.std(0)
     constant = deviation <= 1e-9 * np.maximum(1.0, np.abs(mean))
     scale = np.where(constant, 0.0, 1 / np.where(constant, 1.0, deviation))
-    return tuple((np.asarray(array, "float64") - mean) * scale for array in (vectors, *others))
+    return tuple((np.asarray(array, "float64") - mean) * scale for array in (vectors, *further))
 
 
 def checked(vectors, labels, num_labels):

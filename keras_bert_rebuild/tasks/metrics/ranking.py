@@ -59,8 +59,8 @@ def ndcg(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
 
 def reciprocal_rank(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
     """1 / rank of the first relevant document; 0 if there is none."""
-    found = np.flatnonzero(grades > 0)
-    return 1 / (found[0] + 1) if len(found) else 0.0
+    ranks = np.flatnonzero(grades > 0)
+    return 1 / (ranks[0] + 1) if len(ranks) else 0.0
 
 
 def recall(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
@@ -70,8 +70,8 @@ def recall(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
 
 def precision_of_hits(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
     """Average precision: the mean precision at every relevant document, 0 for those not found; `best` is not cut off."""
-    found = np.flatnonzero(grades > 0)
-    return float((np.arange(1, len(found) + 1) / (found + 1)).sum()) / len(best)
+    ranks = np.flatnonzero(grades > 0)
+    return float((np.arange(1, len(ranks) + 1) / (ranks + 1)).sum()) / len(best)
 
 
 # Name of a measure, its function of one query, and whether the ideal ranking is cut off too.
@@ -115,14 +115,14 @@ def ranking_scores_by_query(
     judgements: Judgements, run: Run, measures: Iterable[str] = ("ndcg@10", "mrr@10", "recall@100", "map")
 ) -> dict[str, dict[str, float]]:
     """As `ranking_scores`, for every query that has a relevant document."""
-    found, measures = {}, list(measures)
+    scores, measures = {}, list(measures)
     for query, grades_of in judgements.items():
         best = np.sort(np.array([grade for grade in grades_of.values() if grade > 0], "int64"))[::-1]
         if not len(best):
             continue
         grades = np.array([grades_of.get(document, 0) for document in ranked(run.get(query, {}))], "int64")
-        found[query] = scores_of_grades(grades, best, measures)
-    return found
+        scores[query] = scores_of_grades(grades, best, measures)
+    return scores
 
 
 def scores_of_grades(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64], measures: Iterable[str]) -> dict[str, float]:
@@ -170,9 +170,9 @@ def average_precision(relevant: npt.ArrayLike, scores: npt.ArrayLike) -> float:
     if not hits.any() or np.isnan(values).any():
         raise ValueError(f"expected something relevant and numbers as scores; got {'NaN' if hits.any() else 'nothing relevant'}.")
     order = np.argsort(-values, kind="stable")
-    found = np.cumsum(hits[order])
+    hits_above = np.cumsum(hits[order])
     last = np.append(np.flatnonzero(np.diff(values[order])), len(order) - 1)  # of every distinct score
-    precisions, recalls = found[last] / (last + 1), found[last] / found[-1]
+    precisions, recalls = hits_above[last] / (last + 1), hits_above[last] / hits_above[-1]
     return float((np.diff(recalls, prepend=0) * precisions).sum())
 
 
@@ -216,16 +216,16 @@ def best_of(scores: npt.NDArray[Any], corpus: Sequence[str]) -> list[dict[str, f
         corpus: the texts.
     """
     count = min(BEST, len(corpus))
-    chosen = (
+    nearest = (
         np.argpartition(-scores, count - 1, axis=1)[:, :count]
         if count < len(corpus)
         else np.tile(np.arange(count), (len(scores), 1))
     )
-    values = np.take_along_axis(scores, chosen, axis=1)
+    values = np.take_along_axis(scores, nearest, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
     return [
         {corpus[i]: float(value) for i, value in zip(numbers[ranks], of_query[ranks], strict=True)}
-        for numbers, of_query, ranks in zip(chosen, values, order, strict=True)
+        for numbers, of_query, ranks in zip(nearest, values, order, strict=True)
     ]
 
 
@@ -270,17 +270,17 @@ def reranking_scores(examples: Sequence[Any], answers: Sequence[Any], measures: 
             of_query[example.text] = max(example.label, of_query.get(example.text, 0.0))
             scores[example.text] = answer
             pairs.append((example.label > 0, answer))
-    found = {}
+    figures = {}
     factor = 1 if all(float(grade).is_integer() for of_query in grades.values() for grade in of_query.values()) else PARTS
     judgements = {query: {text: round(factor * grade) for text, grade in of.items()} for query, of in grades.items()}
     compared = {query: of for query, of in judgements.items() if _differ(of, run[query])}
     if compared:
-        found.update(ranking_scores(compared, run, measures))
+        figures.update(ranking_scores(compared, run, measures))
     if len({relevant for relevant, _ in pairs}) == 2:
-        found["average_precision"] = average_precision(*zip(*pairs, strict=True))
-    if not found:
+        figures["average_precision"] = average_precision(*zip(*pairs, strict=True))
+    if not figures:
         raise ValueError("expected relevant and irrelevant texts to score a ranking; got only one of these.")
-    return found
+    return figures
 
 
 def _differ(judged: Mapping[str, int], ranked: Mapping[str, float]) -> bool:

@@ -85,7 +85,7 @@ def test_every_form_has_the_same_examples(form):
     assert read.examples == EXAMPLES
     if form not in ("tuples", "examples"):
         assert [example.where for example in read.examples] == ["train[0]", "train[1]"]
-        assert read.others == [{"id": 7, "n": None}, {"id": 9, "n": 2.0}]
+        assert read.other_columns == [{"id": 7, "n": None}, {"id": 9, "n": 2.0}]
         assert read.columns == {"text": "sentence", "label": "label"}
 
 

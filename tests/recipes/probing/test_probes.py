@@ -140,7 +140,7 @@ def test_a_score_is_that_of_the_encoder_in_the_folder(corpus, probes, tmp_path, 
     settings = {**small_runs.FOUR_STEPS, "probes": probes, "ema": None, **changes}
     pretrain(corpus, tmp_path / "run", settings, report=rows.append)
     encoder = from_pretrained(tmp_path / "run" / "model", heads=[])
-    stream = EmbeddingStream.of_model(encoder, WordPieceTokenizer(corpus.vocabulary), max_len=16)
+    stream = EmbeddingStream.from_model(encoder, WordPieceTokenizer(corpus.vocabulary), max_len=16)
     for files, column in zip(probe_files(probes), COLUMNS, strict=True):
         probe = read_probe(files, 2000)
         expected = score(probe, stream(probe.texts))

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_bert_rebuild.interpret.subject import Subject, located_tokens, padded_inputs
 from keras_bert_rebuild.interpret.targets import no_probability, nothing, two_texts, window_means
-from keras_bert_rebuild.interpret.targets.of_words import vocabulary_index
+from keras_bert_rebuild.interpret.targets.word_subjects import vocabulary_index
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 from keras_bert_rebuild.tasks.embedding_stream import prompt_tokens
 from keras_bert_rebuild.tasks.retrieval_rows import MarkedRows
@@ -17,7 +17,7 @@ from keras_bert_rebuild.tasks.text_rows import Windows
 TINY = 1e-12
 
 
-def of_similarity(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def similarity_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """The similarity of two texts, as `SentenceEmbedder.similarity`; both are attributed."""
     no_probability(quantity, "a similarity")
     nothing(target, "target", "a similarity", "one number for a pair")
@@ -41,7 +41,7 @@ def of_similarity(task: Any, texts: tuple[str, ...], target: Any, at: Any, quant
     return Subject(tokens, model, inputs, value, name, _evenly(windows, inputs, means.sum(0) / 2))
 
 
-def of_sparse(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def sparse_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """The score of a document for a query; for a single text, as a document, the weight of a word in its vector."""
     no_probability(quantity, "a sparse vector")
     nothing(at, "at", "a sparse vector", "one vector for a text")
@@ -76,14 +76,14 @@ def of_sparse(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity:
     return Subject(tokens, task.model, inputs, value, name, _evenly(windows, inputs, shares))
 
 
-def of_late_interaction(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def late_interaction_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """The score of a document for a query, the sum of the best matches of the query's tokens; both are attributed."""
     no_probability(quantity, "a MaxSim score")
     nothing(target, "target", "late interaction", "one score for a pair")
     nothing(at, "at", "late interaction", "one score for a pair")
     two_texts(texts, "late interaction", "a query and a document")
     _, settings = task.served()
-    sides = [MarkedRows.of_settings(task.tokenizer, **settings["rows"][name]) for name in ("query", "document")]
+    sides = [MarkedRows.from_settings(task.tokenizer, **settings["rows"][name]) for name in ("query", "document")]
     rows = [side([text])[0] for side, text in zip(sides, texts, strict=True)]
     windows = _marked_windows(task.tokenizer, sides, rows, texts)
     model = embedding_model(task.encoder, modules=tuple(task.modules))

@@ -14,7 +14,7 @@ from keras_bert_rebuild.tasks.text_rows import encode_windows, predicted
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 
 
-def of_token_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def token_classifier_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """The tag of a word, in the window with the most context around it; before any conditional random field."""
     text = one_text(texts, "a token classifier")
     windows = task.encode([TaggedText(text)]).windows
@@ -53,7 +53,7 @@ def of_token_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any,
     return Subject(tokens, task.model, inputs, value, name, reads)
 
 
-def of_question(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def question_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """The score of a span of the text, the sum of the logits of its first and last token; the maximum over its windows."""
     nothing(at, "at", "a question answerer", "one answer for a question")
     no_probability(quantity, "the score of a span")
@@ -87,7 +87,7 @@ def of_question(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantit
     return Subject(tokens, task.model, inputs, value, f"score of the answer {context[start:end]}", reads)
 
 
-def of_masked_word(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def masked_word_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """A word of the vocabulary in place of a mask, the first or that with index `at`, in the window with the most context."""
     text, tokenizer, model = one_text(texts, "fill_mask"), task.tokenizer, task.model
     stride = task.max_len // 4 if task.max_len > 8 else 0

@@ -11,7 +11,7 @@ from keras_bert_rebuild.interpret.subject import Subject, located_tokens, padded
 from keras_bert_rebuild.interpret.targets import label_index, no_probability, nothing, two_texts, window_means
 
 
-def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def classifier_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """A label's logit, averaged over windows as in the task, or its probability; the number of a regression."""
     nothing(at, "at", "a classifier", "one answer for a text")
     if len(texts) > 2:
@@ -38,7 +38,7 @@ def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quant
     return _subject(task, windows, [(0, 1)[: len(texts)]] * len(windows.ids), texts, value, name, weights, answer=answer)
 
 
-def of_reranker(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def reranker_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """The score of a text for a query, or as a logit before the activation; the maximum over its windows."""
     nothing(target, "target", "a reranker", "one score")
     nothing(at, "at", "a reranker", "one score")
@@ -57,7 +57,7 @@ def of_reranker(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantit
     return _subject(task, windows, [(0, 1)] * len(windows.ids), texts, value, name, shares)
 
 
-def of_choice(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def choice_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """The logit of a choice, given by its index or its text; or its probability among all choices."""
     nothing(at, "at", "multiple choice", "one answer for a prompt")
     if len(texts) < 2:
@@ -81,7 +81,7 @@ def of_choice(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity:
     )
 
 
-def of_next_sentence(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+def next_sentence_subject(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
     """The probability that the second text follows the first, or as a logit its log odds."""
     nothing(target, "target", "the next sentence", "one answer for a pair")
     nothing(at, "at", "the next sentence", "one answer for a pair")
