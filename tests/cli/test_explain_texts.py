@@ -61,7 +61,7 @@ def test_a_pipe_gets_the_words_and_a_table_without_colours(tasks, capsys):
 def test_tasks_that_read_two_texts_get_pairs(tasks, capsys):
     folder, _ = tasks
     out = said(capsys, "the cat", "--model", folder / "embedding", "--pair", "the dog", "--method", "gradient-x-input").out
-    assert out.startswith("cosine of the texts: ")
+    assert out.startswith("The cosine of the texts is 0.")
     assert "text 2" in out
     choices = ("--pair", "the cat", "--pair", "a dog", "--target", 1, "--method", "rollout")
     assert "logit of choice 1: a dog" in said(capsys, "anna likes", "--model", folder / "multiple_choice", *choices).out
@@ -72,11 +72,11 @@ def test_a_model_of_pretraining_fills_a_mask(capsys, tmp_path):
     out = said(
         capsys, "the [MASK] sat.", "--model", folder, "--target", "cat", "--quantity", "probability", "--method", "leave-one-out"
     ).out
-    assert out.startswith("probability of cat for the mask: 0.")
+    assert out.startswith("The probability of cat for the mask is 0.")
     out = said(
         capsys, "the cat", "--model", folder, "--pair", "sat.", "--task", "next-sentence", "--method", "gradient-x-input"
     ).out
-    assert out.startswith("logit that the second text follows")
+    assert out.startswith("The logit that the second text follows is −1.0")
 
 
 def test_a_page_is_one_file_without_script_in_which_hostile_text_is_text(tasks, capsys, tmp_path):
