@@ -55,9 +55,9 @@ def pieces_of_text(text: str, words: Sequence[Any]) -> Iterator[tuple[str, int |
 
 def answer_sentence(attribution: Any) -> str:
     """The answer, and the words that raise and lower it most."""
-    raises, lowers = (pick(attribution.words, key=lambda word: word.score) for pick in (max, min))
-    most = [f"“{raises.word}” raises it most"] if raises.score > 0 else []
-    most += [f"“{lowers.word}” lowers it most"] if lowers.score < 0 else []
+    words = sorted(attribution.words, key=lambda word: word.score)  # none of an empty text
+    most = [f"“{word.word}” raises it most" for word in words[-1:] if word.score > 0]
+    most += [f"“{word.word}” lowers it most" for word in words[:1] if word.score < 0]
     value = f"The {attribution.target} is {with_minus(f'{attribution.value:.4f}')}"
     return " ".join([*filter(None, [attribution.answer]), f"{value}{': ' * bool(most)}{', '.join(most)}."])
 
@@ -213,7 +213,7 @@ def _strongest(attribution, top, bar):
     for head in heads:
         table.add_column(head.partition(" ")[0], justify="right" if head in NUMBERS else "left", no_wrap=True)
     table.add_column("")
-    strongest = max(abs(word.score) for word in attribution.words) or 1.0
+    strongest = max((abs(word.score) for word in attribution.words), default=0.0) or 1.0
     for word, cells in rows[:top]:
         colour = f"rgb({','.join(map(str, FOR if word.score > 0 else AGAINST))})"
         table.add_row(*map(Text, cells), Text("█" * round(bar * abs(word.score) / strongest), colour))

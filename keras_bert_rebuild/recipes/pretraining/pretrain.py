@@ -217,8 +217,11 @@ def described_training(name, corpus, settings, scores):
 
 
 def _last_held_out(output):
-    """The last scores of held-out text in the curve of a run; empty without a curve."""
-    curves = read_curves(output) if (output / "metrics.csv").is_file() else {}
+    """The last scores of held-out text in the curve of a run; empty without a curve that can be read."""
+    try:
+        curves = read_curves(output)
+    except ValueError:  # a callback may have stopped the run before its first row
+        return {}
     return {name: curve[-1][1] for name, curve in curves.items() if name.startswith("held_out_") and curve}
 
 

@@ -165,7 +165,7 @@ def test_rows_of_a_fine_tuning_begin_with_what_became_of_the_head(tmp_path):
     rows = []
     folder = trained_folder("token_classification", tmp_path / "model")
     done = finetune("token_classification", folder, TAGGED, TAGGED, tmp_path / "run", report=rows.append, **QUICK)
-    assert rows[0] == {"step": 0, "steps": 1, "head": "kept, with its labels in another order"}
+    assert {name: rows[0][name] for name in ("step", "head")} == {"step": 0, "head": "kept, with its labels in another order"}
     assert done.report["head"] == rows[0]["head"]
     text = TaggedText("anna likes paris")
     assert done.task.predict_examples([text])[0].tags == load_task(folder).predict_examples([text])[0].tags

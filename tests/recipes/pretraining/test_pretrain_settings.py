@@ -65,7 +65,7 @@ def test_the_file_of_a_run_holds_its_settings(settings):
 
 
 def test_every_setting_has_an_option_with_its_help():
-    text = " ".join(parser_of("pretrain").format_help().split())
+    text = " ".join(parser_of("pretrain").format_help(everything=True).split())
     for field in dataclasses.fields(PretrainSettings):
         if field.name != "phases":  # of files alone
             assert re.search(f"{option_of(field.name)}[ ,]", text), field.name
