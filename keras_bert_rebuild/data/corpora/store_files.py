@@ -116,7 +116,9 @@ def read_description(path):
     if not is_valid:
         raise ValueError(f"expected a file that `keras-bert prepare` wrote; {path} is damaged or something else.")
     if version != VERSION:
-        raise ValueError(f"expected version {VERSION} of the format; {path} has version {version!r}: prepare the corpus again, into another folder.")
+        raise ValueError(
+            f"expected version {VERSION} of the format; {path} has version {version!r}: prepare the corpus again, into another folder."
+        )
     return value
 
 
