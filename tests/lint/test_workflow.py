@@ -72,9 +72,10 @@ def test_every_folder_that_is_left_out_unless_named_is_named():
         assert re.search(rf"tests(\{{/\}}|/){folder}", texts), folder
 
 
-def test_every_folder_that_ci_names_exists():
+def test_every_file_and_folder_that_ci_and_tox_name_exists():
     (names,) = re.findall(r"tests/\{([^}]+)\}", SCRIPT)
-    assert [name for name in names.split(",") if not (ROOT / "tests" / name).exists()] == []
+    paths = re.findall(r"tests/([\w/.]+)", (ROOT / "tox.ini").read_text(encoding="utf-8").replace("{/}", "/"))
+    assert [name for name in (*names.split(","), *paths) if not (ROOT / "tests" / name).exists()] == []
 
 
 def test_ci_knows_how_long_every_part_takes_and_has_time_for_all():
