@@ -117,7 +117,7 @@ def read_description(path):
         raise ValueError(f"expected a file that `keras-bert prepare` wrote; {path} is damaged or something else.")
     if version != VERSION:
         raise ValueError(
-            f"expected version {VERSION} of the format; {path} has version {version!r}: prepare the corpus again, into another folder."
+            f"expected version {VERSION} of the format; {path} has version {version!r}: prepare the corpus into another folder."
         )
     return value
 
