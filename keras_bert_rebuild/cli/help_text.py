@@ -1,6 +1,8 @@
 """The texts of `--help` and `--help-all`: of the command all verbs, of a verb a command that runs and its options."""
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 from keras_bert_rebuild.cli.options import TABLE, VERBS
 
@@ -16,7 +18,7 @@ def overview() -> str:
     return "\n".join([*lines, *more])
 
 
-def help_of(parser, everything: bool) -> str:
+def help_of(parser: Any, everything: bool) -> str:
     """The help of a verb: what it does, a command that runs, its arguments and its options.
 
     Args:
@@ -46,12 +48,12 @@ def help_of(parser, everything: bool) -> str:
     return "".join(text)
 
 
-def sentence_of(declared) -> str:
+def sentence_of(declared: Mapping[str, Any]) -> str:
     """What a verb does, as a sentence."""
     return f"{declared['help'][0].upper()}{declared['help'][1:]}."
 
 
-def is_common(action, declared) -> bool:
+def is_common(action: argparse.Action, declared: Mapping[str, Any]) -> bool:
     """Whether a short help shows an option: one that the verb requires or lists; if it lists none, all but some."""
     names = {name.removeprefix("--") for name in action.option_strings}
     if "common" in declared:
