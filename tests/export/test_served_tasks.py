@@ -116,7 +116,7 @@ def test_what_int8_costs_is_in_the_folder(tmp_path, rng, kind):
     given = [f"{text}\t{text[::-1]}" for text in texts] if kind == "reranking" else texts
     keras_bert_rebuild.export(task, None, tmp_path / "int8", "openvino_int8", texts=given, evaluation=evaluation)
     quality = json.loads((tmp_path / "int8" / "export.json").read_text())["quality"]
-    assert quality["spearman"] > 0.9
+    assert quality["spearman"] > 0.97  # 0.86 where sums of products overflow
     assert set(quality["ndcg@10"]) == {"float32", "int8"}
     assert all(0 <= value <= 1 for value in quality["ndcg@10"].values())
     if kind == "embedding":
