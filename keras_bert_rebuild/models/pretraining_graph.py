@@ -16,7 +16,7 @@ from keras_bert_rebuild.models.encoder_view import REMATERIALISED, EncoderView, 
 from keras_bert_rebuild.models.masked_positions import labelled_positions
 from keras_bert_rebuild.models.named_tensors import is_packed, named_inputs, token_mask
 from keras_bert_rebuild.models.running_step import TRAIN, RunningStep
-from keras_bert_rebuild.models.step_plan import StepPlan
+from keras_bert_rebuild.models.step_plan import BLOCKS, StepPlan
 
 
 class PretrainingGraph:
@@ -147,17 +147,17 @@ class PretrainingGraph:
         in_step = self.execution_of(plan, step)
         if in_step.rules and self.view.blocks:
             hidden, *head_inputs = self._in_parts(inputs, in_step)
-        elif step is not None and step.kind == TRAIN and plan.skips_padding:
-            hidden, *head_inputs = self._without_padding(inputs, training)
+        elif step is not None and step.kind == TRAIN and plan.without_padding:
+            hidden, *head_inputs = self._without_padding(plan.without_padding, inputs, training)
         else:
             hidden, *head_inputs = self.without_last_layers(inputs, training=training)
         return [at_positions(hidden, positions), *head_inputs]  # (B, L, D) → (B, slots, D)
 
-    def _without_padding(self, inputs, training):
+    def _without_padding(self, part, inputs, training):
         """The inputs of the last layers in a step that reads nothing at padding; other rules need the layout of the batch."""
         if execution().rules:
             return self.without_last_layers(inputs, training=training)
-        if self.model.config is not None and self.view.runs_on_tokens_alone:
+        if part == BLOCKS:
             mask = token_mask(self.view.layers, self.named(inputs))
             tokens = tokens_alone(self.model.config.encoder().width, mask)
             if tokens is not None:

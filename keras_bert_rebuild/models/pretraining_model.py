@@ -20,7 +20,7 @@ from keras_bert_rebuild.models.masked_positions import flat_labels, weights_at
 from keras_bert_rebuild.models.named_tensors import by_head, in_order
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.running_step import TEST, TRAIN, running_step
-from keras_bert_rebuild.models.step_plan import LOGITS, PROBABILITIES, StepPlan, as_needed, log_of
+from keras_bert_rebuild.models.step_plan import BLOCKS, FEED_FORWARD, LOGITS, PROBABILITIES, StepPlan, as_needed, log_of
 
 # Heads that read labelled tokens or the first one of a sequence.
 TOKEN_HEADS = {"MLM", "NSP", "SOP"}
@@ -84,14 +84,14 @@ class PretrainingModel(BertModel):
         if plan.remat:
             EncoderView(self)  # raises now, not in a step, if the model has no config
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs)
-        self._plan = dataclasses.replace(plan, skips_padding=self._skips_padding())
+        self._plan = dataclasses.replace(plan, without_padding=self._without_padding())
 
-    def _skips_padding(self):
-        """Whether steps may leave out padding: a processor takes any number of rows, and only some tokens are read."""
+    def _without_padding(self):
+        """What steps may leave padding out of: a processor takes any number of rows, and only some tokens are read."""
         only_tokens = type(self) is PretrainingModel and not set(self.output_names) - TOKEN_HEADS
-        return (
-            only_tokens and not any(map(reads_padding, self.layers)) and not self.jit_compile and not traits.runs_on_accelerator()
-        )
+        if not only_tokens or any(map(reads_padding, self.layers)) or self.jit_compile or traits.runs_on_accelerator():
+            return None
+        return BLOCKS if self.config is not None and self._graph.view.runs_on_tokens_alone else FEED_FORWARD
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **({"remat": True} if self.remat else {})}

@@ -24,6 +24,9 @@ from keras_bert_rebuild.models.running_step import TEST, TRAIN
 PROBABILITIES, LOGITS, LOG_PROBABILITIES = "probabilities", "logits", "log-probabilities"
 CHAINS = "the outputs of a ConditionalRandomField"
 
+# What a training step may leave padding out of.
+BLOCKS, FEED_FORWARD = "blocks", "feed-forward networks"
+
 # Metrics that depend only on the class with the largest value, and so accept both logits and probabilities.
 ACCURACIES = ("accuracy", "acc", "sparse_categorical_accuracy")
 
@@ -198,8 +201,8 @@ class StepPlan:
     remat: bool = False
     """Whether a training step recomputes the activations of encoder blocks in the backward pass."""
 
-    skips_padding: bool = False
-    """Whether a training step may leave out what layers compute at padding, since nothing reads it."""
+    without_padding: str | None = None
+    """What a training step need not compute at padding, since nothing reads it: `BLOCKS`, `FEED_FORWARD` alone, or None."""
 
     @classmethod
     def from_compiled(cls, heads: Sequence[str], loss: Any, metrics: Sequence[Any] = (), remat: bool = False) -> "StepPlan":

@@ -24,6 +24,7 @@ from keras_bert_rebuild.layers.seam import executing
 from keras_bert_rebuild.models import pretraining_graph
 from keras_bert_rebuild.models.pretraining_model import reads_padding
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
+from keras_bert_rebuild.models.step_plan import BLOCKS, FEED_FORWARD
 
 pytestmark = pytest.mark.backend("tensorflow", "torch")
 
@@ -233,9 +234,14 @@ OTHERS = {
 def test_models_that_read_padding_or_mix_neighbours_compute_it(kind):
     model = OTHERS[kind]()
     compile_model(model, max_predictions=4)
-    assert not model._plan.skips_padding
+    assert model._plan.without_padding is None
     plain = compile_model(build_model(BertConfig(**SIZES_OF_MODEL), ["mlm"]), max_predictions=4)
-    assert plain._plan.skips_padding == (not traits.runs_on_accelerator())
+    assert plain._plan.without_padding == (None if traits.runs_on_accelerator() else BLOCKS)
+
+
+def test_a_model_with_distances_between_tokens_leaves_padding_out_of_its_feed_forward_networks():
+    model = compile_model(build_model(DebertaV2Config(**SIZES_OF_MODEL), ["mlm"]), max_predictions=4)
+    assert model._plan.without_padding == (None if traits.runs_on_accelerator() else FEED_FORWARD)
 
 
 class OfUser(keras.layers.Layer):
@@ -248,7 +254,7 @@ def test_layers_of_users_and_convolutions_may_read_padding():
 
 
 def test_a_model_compiled_as_a_whole_computes_padding():
-    assert not compile_model(small_model(), max_predictions=4, jit_compile=True)._plan.skips_padding
+    assert compile_model(small_model(), max_predictions=4, jit_compile=True)._plan.without_padding is None
 
 
 def test_rows_of_several_sequences_are_computed_as_a_whole(monkeypatch):
