@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_bert_rebuild.data.text_files import LONGEST_LINE, location, opened, read_lines, suffix_of
 from keras_bert_rebuild.files.durable import write_text
@@ -45,6 +45,9 @@ class Document(NamedTuple):
     text: str
     """Its text without the title."""
 
+    metadata: dict[str, Any] = {}  # noqa: RUF012
+    """Further values by name."""
+
     @property
     def full_text(self) -> str:
         """The text as models read it: title and text, joined by a space as in BEIR."""
@@ -71,6 +74,19 @@ def read_corpus(path: str | os.PathLike[str]) -> Iterator[Document]:
             yield Document(str(number), "", line)
         elif number > 1 or (header := _header(line.split("\t"), where)) is None:
             yield _of_columns(line.split("\t"), where, header or _UNNAMED)
+
+
+def documents_in(source: Any) -> Iterator[Document]:
+    """Yield the documents of a file or of an object."""
+    if isinstance(source, (str, os.PathLike)):
+        yield from read_corpus(source)
+        return
+    for each in source:
+        if isinstance(each, Document):
+            yield each
+        else:
+            rest = {name: value for name, value in each.items() if name not in ("id", "title", "text")}
+            yield Document(each["id"], each.get("title") or "", each["text"], rest)
 
 
 def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:

@@ -136,14 +136,7 @@ TOKENIZER_NAMES = (
 STORE = FolderKind(
     "a token store", ("index.json", "progress.json", "index-*-of-*.json", "progress-*-of-*.json", "shard-*.npy"), ("vocab.txt",)
 )
-INDEX = FolderKind(
-    "a search index",
-    ("search.json", "search-progress.json"),
-    (
-        *("search.json", "documents.bin", "documents.offsets.npy", "documents.order.npy", "documents.ranks.npy"),
-        "block-[0-9][0-9][0-9][0-9][0-9][0-9].*.npy",
-    ),
-)
+INDEX = FolderKind("a search index", ("documents.lance", "unfinished.lance"), ("documents.lance", "unfinished.lance"))
 RUN = FolderKind("a training run", ("settings.yaml",), ())
 RECIPE = FolderKind("a training by a recipe", ("recipe.yaml",), ())
 CHECKPOINTS = FolderKind("checkpoints of a training", ("step-*",), ())

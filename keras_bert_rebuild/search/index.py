@@ -1,193 +1,245 @@
-"""An index: documents and their vectors on disk, with exact search."""
+"""An index: documents with their vectors and metadata, that can be changed, and searched exactly, approximately or by words."""
 
-import functools
-import itertools
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.retrieval import Document
+from keras_bert_rebuild.data.retrieval import Document, documents_in
+from keras_bert_rebuild.files.kinds import INDEX
+from keras_bert_rebuild.files.output import claimed_folder
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.search.build import build_index
-from keras_bert_rebuild.search.dense_storage import check_engine, faiss_candidates
-from keras_bert_rebuild.search.documents import DocumentStore
-from keras_bert_rebuild.search.exact_search import fused, reranked, rows_found_by, search_blocks, search_rows
-from keras_bert_rebuild.search.index_files import StaleIndexError, open_files
-from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_numbers, check_same_retriever, checked_queries, described
-from keras_bert_rebuild.search.storages import Block, LooseBlock, storage_of
+from keras_bert_rebuild.search.dense_vectors import FLOATS, VECTOR
+from keras_bert_rebuild.search.documents import ID, TEXT, TITLE, documents_of
+from keras_bert_rebuild.search.exact_search import Block, Ranking, search_blocks, search_rows
+from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_numbers, checked_queries, document_encoder, load_retriever
+from keras_bert_rebuild.search.settings import IndexSettings
+from keras_bert_rebuild.search.stages import Hit, best_hits, fused, reranked
+from keras_bert_rebuild.search.table import Table, exists, is_remote
+from keras_bert_rebuild.search.writing import Changes, write_documents
 
-_TRIES = 10  # to open an index that is being replaced
+BM25 = "bm25"
 _QUERIES = 256  # queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
-
-
-class Hit(NamedTuple):
-    """A document that a search found."""
-
-    id: str
-    """The id of the document."""
-
-    score: float
-    """Its relevance to the query: higher is better."""
+_KEPT = 512 << 20  # bytes of vectors that stay in memory between searches, if all of them fit
 
 
 class Index:
-    """Documents with vectors on disk, memory-mapped block by block. `Index.build` builds one, `Index.open` opens it.
+    """Documents with vectors, in a folder or in object storage. `Index.open` opens one; the first `add` makes it.
 
-    Search is exact: every document is scored. Memory does not grow with their number.
+    Search is exact: every document is scored, in memory that does not grow with their number. A reader sees the index as it was
+    when it was opened, whatever is written meanwhile; `refresh` shows the newest state. Writers take turns.
 
     Example:
 
-        index = Index.build("corpus.jsonl", "index", embedder)
-        for hit in index.search(["who wrote it?"], top_k=3)[0]:
-            print(hit.score, index.document(hit.id).text)
+        index = Index.open("index", "sentence-transformers/all-MiniLM-L6-v2")
+        index.add([{"id": 1, "text": "Kafka wrote it.", "year": 1925}])
+        index.search(["who wrote it?"], top_k=3, filter="year >= 1900")
     """
 
-    def __init__(self, path: str | os.PathLike[str], retriever: Retriever | None = None, verify: bool = True) -> None:
-        self.path, self._retriever = Path(path), retriever
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                self._open(verify)
-                break
-            except StaleIndexError:
-                if not tries_left:
-                    raise
-
-    def _open(self, verify):
-        manifest, self._storage, self._files = open_files(self.path, storage_of, verify)
-        self.description: dict[str, Any] = manifest["settings"]["retriever"]
-        self.vectors: str = self.description["vectors"]
-        self.width: int = self.description["width"]
-        self.model: str | None = manifest["model"]
-        if self._retriever is not None:
-            check_same_retriever(described(self._retriever), self.description, self.path)
-        self._counts = [record["documents"] for record in manifest["blocks"]]
-        self._norms: dict[int, float] = {}
-        self.documents = DocumentStore(self._files, sum(self._counts))
+    def __init__(self, place: str | os.PathLike[str], table: Table | None, settings: IndexSettings, retriever: Any) -> None:
+        self.place, self.settings, self._retriever = place, settings, retriever
+        self._storage = settings.storage
+        self._show(table)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], retriever: Retriever | None = None, verify: bool = True) -> "Index":
-        """Open an index as it is now. If it is replaced later, searches raise a `StaleIndexError`: open it again.
-
-        Args:
-            path: the folder.
-            retriever: the model that built it, to search with texts; None to search only with vectors.
-            verify: whether every file is compared with its SHA-256 when it is first read, as vectors are by the first search, at
-                about a gigabyte per second. Numbers and offsets are always checked.
-
-        Raises:
-            ValueError: the folder is not an index, is unfinished or damaged, or was built with another model.
-        """
-        return cls(path, retriever, verify)
-
-    @classmethod
-    def build(
+    def open(
         cls,
-        corpus: str | os.PathLike[str] | list[Document],
-        path: str | os.PathLike[str],
-        retriever: Retriever,
+        place: str | os.PathLike[str],
+        model: Retriever | str | os.PathLike[str] | None = None,
         *,
+        snapshot: str | None = None,
         dtype: str | None = None,
         rescoring: str | None = None,
-        limit: int | None = None,
-        block: int | None = None,
-        batch_tokens: int | None = None,
-        model: str | os.PathLike[str] | None = None,
-        overwrite: bool = False,
-        progress: Callable[..., object] | None = None,
+        language: str | None = None,
+        model_path: str | os.PathLike[str] | None = None,
     ) -> "Index":
-        """Build an index, or resume an interrupted build.
-
-        A call that was interrupted at any moment is resumed when it is repeated, and the resulting folder is identical byte by byte
-        to that of an uninterrupted call. Memory does not grow with the number of documents, except for their ids, which are sorted
-        once.
+        """Open an index as it is now, or prepare a new one.
 
         Args:
-            corpus: a file that `read_corpus` reads, or a list of documents.
-            path: the folder to write.
-            retriever: the model that computes the vectors, of title and text together.
-            dtype: dtype of the stored vectors. Dense: "float32" (default), "float16", "int8" with a scale for each vector, or
-                "binary", signs. Sparse: "float32" or "float16". Tokens: "float16" (default), "int8" or "float32".
-            rescoring: dtype of a second copy of int8 or binary vectors, to rescore candidates: "none", "float16", "float32", or for
-                binary ones "int8". None is "int8" for binary, and "none" for others.
-            limit: maximum number of documents to read; None for all.
-            block: documents per block; None for 8,192, or 1,024 for vectors of tokens.
-            batch_tokens: as for `document_encoder`; a repeated call may use another value, which changes rounding.
-            model: the path of the model, so that a later `keras-bert search` finds it.
-            overwrite: replace an index that was built with other settings.
-            progress: called as `progress(stage, further_documents, total)`, with stage "reading" and total None, then "indexing".
+            place: a folder; or an address of object storage, such as s3://bucket/index, which machines share.
+            model: the model that computes vectors, or its path or name. None for that of the index, or, if it is new, for an index
+                of words alone, which BM25 searches.
+            snapshot: the name of an earlier state, from `snapshot`; None for the newest.
+            dtype: dtype of the stored vectors of a new index. Dense: "float32" (default), "float16", "int8" with a scale for each
+                vector, or "binary", signs. Sparse: "float32" or "float16". Tokens: "float16" (default), "int8" or "float32".
+            rescoring: dtype of a second copy of int8 or binary vectors of a new index, to rescore candidates: "none", "float16",
+                "float32", or for binary ones "int8". None is "int8" for binary, and "none" for others.
+            language: language of the texts of a new index, for the stems and stop words of BM25; None is English.
+            model_path: where the model is, if `model` is an object, so that the index finds it later.
 
         Raises:
-            ValueError: the corpus or an option is invalid, an id occurs twice, or the folder holds something else.
+            ValueError: the place is not an index, has no such snapshot, or was made with another model or other settings.
         """
-        build_index(corpus, path, retriever, dtype, rescoring, limit, block, batch_tokens, model, overwrite, progress)
-        return cls(path, retriever)
+        name = model if isinstance(model, (str, os.PathLike)) else model_path
+        retriever = load_retriever(model) if isinstance(model, (str, os.PathLike)) else model
+        name = None if name is None else str(Path(name).resolve()) if Path(name).exists() else str(name)
+        if not exists(place):
+            if snapshot is not None:
+                raise ValueError(f"expected the snapshot {printable(snapshot)!r}; there is no index at {printable(place)}.")
+            return cls(place, None, IndexSettings.for_model(retriever, dtype, rescoring, language, name), retriever)
+        table = Table(place, snapshot=snapshot)
+        settings = IndexSettings.from_schema(table.schema, place)
+        wanted = IndexSettings(None, dtype, rescoring, language)
+        if retriever is not None:
+            wanted = IndexSettings.for_model(retriever, dtype or settings.dtype, rescoring or settings.rescoring, language, name)
+        settings.check_same(wanted, place)
+        return cls(place, table, settings, retriever)
+
+    def _show(self, table):
+        self._table, self._blocks_in_memory = table, None
+
+    def refresh(self) -> None:
+        """See the newest state."""
+        self._show(Table(self.place) if exists(self.place) else None)
 
     def __len__(self) -> int:
-        return len(self.documents)
+        return 0 if self._table is None else len(self._table)
 
     @property
-    def dtype(self) -> str:
-        """The dtype of the stored vectors."""
-        return self._storage.dtype
-
-    @property
-    def rescoring(self) -> str:
-        """The dtype of their second copy, or "none"."""
-        return self._storage.rescoring
-
-    @property
-    def retriever(self) -> Retriever:
-        """The model that computes the vectors of queries.
+    def retriever(self) -> Any:
+        """The model that computes the vectors; it is loaded on first use.
 
         Raises:
-            ValueError: the index was opened without one.
+            ValueError: the index has no vectors, or does not know where its model is.
         """
         if self._retriever is None:
-            raise ValueError(f"a search for texts needs an index opened with its model: Index.open({str(self.path)!r}, retriever).")
+            if self.settings.model is None:
+                what = "has no vectors, only words: search it with by='bm25'" if self._storage is None else "does not say where its "
+                what += "" if self._storage is None else "model is: open it with its model"
+                raise ValueError(f"the index at {printable(self.place)} {what}.")
+            retriever = load_retriever(self.settings.model)
+            self.settings.check_same(IndexSettings.for_model(retriever, None, None, None, None), self.place)
+            self._retriever = retriever
         return self._retriever
 
-    def document(self, name: str) -> Document:
+    def add(self, documents: Any, *, batch_tokens: int | None = None, progress: Callable[[int], object] | None = None) -> Changes:
+        """Add documents with new ids; those that are in the index already are not embedded again.
+
+        Args:
+            documents: dictionaries with `id`, `text`, optionally `title`, and metadata under any other names; `Document`s; or what
+                else `documents_in` reads: a file or folder, a DataFrame, a `datasets.Dataset`, an Arrow table.
+            batch_tokens: as for `document_encoder`.
+            progress: called with the number of documents finished since its last call.
+
+        Returns:
+            What changed. All of it is there at once; after a kill there is nothing of it, and a repeated call goes on.
+
+        Raises:
+            ValueError: documents are invalid, an id occurs twice, or another document of the index has the same id.
+        """
+        return self._write(documents, False, batch_tokens, progress)
+
+    def update(
+        self, documents: Any, *, batch_tokens: int | None = None, progress: Callable[[int], object] | None = None
+    ) -> Changes:
+        """Add documents, in place of those with the same ids; arguments, result and errors as for `add`."""
+        return self._write(documents, True, batch_tokens, progress)
+
+    def _write(self, documents, update, batch_tokens, progress):
+        vectors_of = None if self._storage is None else document_encoder(self.retriever, batch_tokens)
+        with self._writing():
+            changes = write_documents(self.place, self.settings, vectors_of, documents_in(documents), update, progress)
+        self.refresh()
+        return changes
+
+    def delete(self, ids: Iterable[Any]) -> int:
+        """Delete documents and return how many there were; ids that are not in the index are ignored."""
+        ids = [ids] if isinstance(ids, (str, int)) else [*ids]
+        if self._table is None or not ids:
+            return 0
+        with self._writing():
+            deleted = Table(self.place).delete(ids)
+        self.refresh()
+        return deleted
+
+    def snapshot(self, name: str) -> None:
+        """Keep this state under a name, with which `Index.open` opens it.
+
+        Raises:
+            ValueError: the name is taken, or there are no documents.
+        """
+        table = self._shown()
+        if name in table.tags:
+            raise ValueError(f"expected a new name of a snapshot; {printable(self.place)} has {printable(name)!r} already.")
+        table.tag(name)
+
+    @property
+    def snapshots(self) -> list[str]:
+        """The names of the states that are kept."""
+        return sorted(self._shown().tags)
+
+    def index_vectors(self) -> None:
+        """Index dense float vectors by the engine, for `search` with `approximate`; further documents join it later."""
+        self._check_approximate()
+        with self._writing():
+            Table(self.place).index_vectors(VECTOR)
+        self.refresh()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        if is_remote(self.place):  # the storage refuses the second of two commits
+            yield
+            return
+        with claimed_folder(self.place, INDEX, (), overwrite=True):
+            yield
+
+    def document(self, name: Any) -> Document:
         """The document with an id.
 
         Raises:
             ValueError: there is no such document.
         """
-        row = self.documents.row(name)
-        if row is None:
-            raise ValueError(f"expected the id of a document of {printable(self.path)}; it has no {printable(name)!r}.")
-        return self.documents[row]
+        found = self.documents([name])
+        if name not in found:
+            raise ValueError(f"expected the id of a document of {printable(self.place)}; it has no {printable(name)!r}.")
+        return found[name]
+
+    def documents(self, ids: Sequence[Any]) -> dict[Any, Document]:
+        """The documents with some ids, by id; those that are not in the index are left out."""
+        columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
+        distinct = [*dict.fromkeys(ids)]
+        rows = self._shown().with_ids(distinct, columns).drop_columns(["_rowid"]) if distinct else None
+        return {} if rows is None else {document.id: document for document in documents_of(rows)}
+
+    def __iter__(self) -> Iterator[Document]:
+        columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
+        for batch in self._shown().batches(columns):
+            yield from documents_of(batch.drop_columns(["_rowid"]))
 
     def search(
         self,
         queries: Sequence[str],
         top_k: int = 10,
         *,
-        rescore: int | None = None,
-        candidates: "Index | None" = None,
-        fuse: "Sequence[Index]" = (),
+        filter: str | None = None,
+        by: str = "vectors",
+        fuse: "Sequence[Index | str]" = (),
+        rerank: Scorer | None = None,
+        candidates: "Index | str | None" = None,
         depth: int = 100,
-        reranker: Scorer | None = None,
-        engine: str = "numpy",
+        rescore: int | None = None,
+        approximate: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> list[list[Hit]]:
         """Find the best documents for queries.
 
         Args:
             queries: texts.
-            top_k: maximum number of documents per query; sparse vectors only find documents that share a token with the query.
+            top_k: maximum number of documents per query; sparse vectors and BM25 only find documents that share a word.
+            filter: a condition on metadata in SQL, such as "year >= 2020 and language = 'en'"; None for all documents.
+            by: "vectors", or "bm25" for the words of the query.
+            fuse: "bm25" or further indexes of the same documents, such as a sparse one: the best `depth` of each are ranked by
+                reciprocal rank fusion, with the sum of 1 / (60 + rank) as their score.
+            rerank: a model that rescores the best `depth` documents, such as a `Reranker`; its scores are returned.
+            candidates: "bm25" or another index of the same documents: only its best `depth` documents are scored.
+            depth: number of documents from `candidates`, from each of `fuse`, and for a reranker to score.
             rescore: number of candidates from int8 or binary vectors, as a multiple of `top_k`, which are rescored with the most
                 exact copy of the vectors; None for 4 and 16.
-            candidates: another index of the same documents, such as a dense one for an index of vectors of tokens: only its best
-                `depth` documents are scored.
-            fuse: further indexes of the same documents, such as a sparse one: the best `depth` of each index are ranked by
-                reciprocal rank fusion, with the sum of 1 / (60 + rank) as their score.
-            depth: number of documents from `candidates` and from each of `fuse`, and for a reranker to score.
-            reranker: a model that rescores the best `depth` documents, such as a `Reranker`; its scores are returned.
-            engine: "numpy", or "faiss" for dense vectors, if it is installed, with all vectors in memory.
+            approximate: let the engine find candidates in its index of vectors, see `index_vectors`; they are scored exactly.
             progress: called with the number of queries finished since its last call.
 
         Returns:
@@ -198,100 +250,120 @@ class Index:
         """
         queries = checked_queries(queries)
         check_numbers(top_k=top_k, depth=depth)
-        hits, vectors = [], iter(self.retriever.queries(queries))
+        if by not in ("vectors", BM25):
+            raise ValueError(f"by must be vectors or {BM25}; got {by!r}.")
+        options = {"filter": filter, "rescore": rescore, "approximate": approximate}
+        hits: list[list[Hit]] = []
         for first in range(0, len(queries), _QUERIES):
             part = queries[first : first + _QUERIES]
-            rows = None if candidates is None else rows_found_by(self, candidates, part, depth, rescore, engine)
-            ranked = self.search_vectors(
-                itertools.islice(vectors, len(part)),
-                depth if fuse or reranker is not None else top_k,
-                rescore=rescore,
-                rows=rows,
-                engine=engine if rows is None else "numpy",
-            )
+            count = depth if fuse or rerank is not None else top_k
+            found = self._found(by, part, count, candidates, depth, options)
             if fuse:
-                rankings = [rows_found_by(self, other, part, depth, rescore, engine) for other in fuse]
-                ranked = fused(self, [[rows for rows, _ in ranked], *rankings], top_k if reranker is None else depth)
-            if reranker is not None:
-                ranked = reranked(self, part, [rows for rows, _ in ranked], reranker, top_k)
-            hits += [self._hits(rows, scores) for rows, scores in ranked]
+                rankings = [found, *(self._found(other, part, depth, None, depth, options) for other in fuse)]
+                by_query = zip(*([[hit.id for hit in each] for each in ranking] for ranking in rankings), strict=True)
+                found = [fused(each, top_k if rerank is None else depth) for each in by_query]
+            if rerank is not None:
+                texts = self.documents([hit.id for each in found for hit in each])
+                found = reranked(part, [[texts[hit.id] for hit in each] for each in found], rerank, top_k)
+            hits += found
             if progress is not None:
                 progress(len(part))
         return hits
+
+    def _found(self, by, queries, count, candidates, depth, options):
+        """What vectors, BM25 or another index find."""
+        if isinstance(by, Index):
+            return by.search(queries, count, filter=options["filter"], rescore=options["rescore"])
+        if by == BM25:
+            table, where = self._shown(), options["filter"]
+            return [best_hits({name: score for name, _, score in table.bm25(query, count, where)}, count) for query in queries]
+        if by != "vectors":
+            raise ValueError(f"expected {BM25} or an index of the same documents; got {by!r}.")
+        rows = None
+        if candidates is not None:
+            rows = self._rows(self._found(candidates, queries, depth, None, depth, options))
+        rankings = self.search_vectors(self.retriever.queries(queries), count, rows=rows, **options)
+        return [list(map(Hit, ranking.ids, ranking.scores.tolist())) for ranking in rankings]
+
+    def _rows(self, found):
+        """The row numbers of hits that this index has."""
+        names = [*dict.fromkeys(hit.id for hits in found for hit in hits)]
+        rows = self._shown().with_ids(names, [ID]) if names else None
+        numbers = {} if rows is None else dict(zip(rows[ID].to_pylist(), rows["_rowid"].to_pylist(), strict=True))
+        missing = next((name for name in names if name not in numbers), None)
+        if missing is not None:
+            raise ValueError(
+                f"expected candidates among the documents of {printable(self.place)}; it has no {printable(missing)!r}."
+            )
+        return [np.array([numbers[hit.id] for hit in hits], "uint64") for hits in found]
 
     def search_vectors(
         self,
         vectors: Iterable[Any],
         top_k: int = 10,
         *,
+        filter: str | None = None,
         rescore: int | None = None,
-        rows: Sequence[npt.NDArray[np.int64]] | None = None,
-        engine: str = "numpy",
-    ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+        rows: Sequence[npt.NDArray[np.uint64]] | None = None,
+        approximate: bool = False,
+    ) -> list[Ranking]:
         """Find the best documents for the vectors of queries.
 
         Args:
             vectors: vectors of the queries, of the kind of the index; their scores for a block are in memory at once.
-            top_k, rescore, engine: see `search`.
-            rows: for every query the indices of the documents to score; None for all.
+            top_k, filter, rescore, approximate: see `search`.
+            rows: for every query the row numbers of the documents to score; None for all.
 
         Returns:
-            For every query the indices of the documents, from 0 in the order of the corpus, and their scores, best first.
+            For every query its documents, best first: their row numbers, ids and scores.
         """
-        rescore = self._storage.rescored if rescore is None else rescore
+        storage = self._storage
+        if storage is None:
+            raise ValueError(f"the index at {printable(self.place)} has no vectors, only words: search it with by='bm25'.")
+        rescore = storage.rescored if rescore is None else rescore
         check_numbers(top_k=top_k, rescore=rescore)
-        queries = self._storage.queries(list(vectors))
-        top_k = min(top_k, len(self))
+        queries = storage.queries(list(vectors))
+        if approximate and rows is None:
+            self._check_approximate()
+            near = self._shown().nearest
+            rows = [np.array(near(query, VECTOR, top_k * rescore, filter), "uint64") for query in queries]
         if rows is not None:
-            return search_rows(self._blocks, self._storage, queries, rows, top_k, self.documents.ranks)
-        check_engine(engine, self.vectors, self.path)
-        finder = None if engine == "numpy" else self._faiss
-        return search_blocks(self._blocks, self._storage, queries, top_k, self.documents.ranks, rescore, finder)
+            return search_rows(self._take, storage, queries, rows, top_k)
+        return search_blocks(lambda: self._blocks(filter), self._take, storage, queries, top_k, rescore)
 
-    def scores(self, vectors: Iterable[Any], rows: Sequence[npt.ArrayLike]) -> list[npt.NDArray[np.float32]]:
-        """The scores of chosen documents.
+    def _check_approximate(self):
+        if self._storage is None or getattr(self._storage, "dtype", None) not in FLOATS or self._storage.searched[0] != VECTOR:
+            raise ValueError("approximate search is for dense vectors in float32 or float16.")
 
-        Args:
-            vectors: vectors of the queries.
-            rows: for every query the indices of its documents, each once.
+    def _shown(self) -> Table:
+        if self._table is None:
+            raise ValueError(f"expected an index; nothing is at {printable(self.place)}: add documents first.")
+        return self._table
 
-        Returns:
-            For every query an array of scores, in the order of its documents; -inf without a common token and for empty documents.
-        """
-        wanted = [np.asarray(each, "int64") for each in rows]
-        results = self.search_vectors(vectors, max(1, *(len(each) for each in wanted)), rows=wanted)
-        result = []
-        for each, (numbers, scores) in zip(wanted, results, strict=True):
-            by_row = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
-            result.append(np.array([by_row.get(row, -np.inf) for row in each.tolist()], "float32"))
-        return result
+    def _take(self, rows):
+        return Block(self._shown().take(rows, [ID, *self._storage.rescored_columns]), self._storage)
 
-    def score_of_vectors(self, query: Any, document: Any) -> float:
-        """The score that a document with this vector would have for the vector of a query if it were in the index."""
-        block = LooseBlock(self._storage.encode([document]), 1)
-        return float(self._storage.rescore(block, self._storage.queries([query])[0], np.zeros(1, "int64"))[0])
+    def _blocks(self, where):
+        if where is None and self._blocks_in_memory is not None:
+            yield from self._blocks_in_memory
+            return
+        kept, size = [], 0
+        for batch in self._shown().batches([ID, *self._storage.searched], where, self._storage.BLOCK):
+            if len(batch):
+                block = Block(batch, self._storage)
+                size += batch.nbytes
+                kept = [*kept, block] if size <= _KEPT else []
+                yield block
+        if where is None and size <= _KEPT:
+            self._blocks_in_memory = kept
 
     def stored(self) -> Iterator[tuple[list[Document], Any]]:
         """Yield all documents and their vectors, a block at a time, for example to load them into another engine.
 
         Vectors are an array `(documents, width)`, or a list for sparse vectors and vectors of tokens: see `Retriever`.
         """
-        for block in self._blocks():
-            yield list(self.documents.span(block.first, block.first + block.documents)), self._storage.decode(block)
-
-    def _hits(self, rows, scores):
-        return [Hit(self.documents.id(row), score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
-
-    @functools.cached_property
-    def _faiss(self):
-        return faiss_candidates(self._blocks, self._storage, self.width)
-
-    def _blocks(self) -> Iterator[Block]:
-        first = 0
-        for number, count in enumerate(self._counts):
-            block = Block(self._files, number, first, count, self._storage.arrays(count))
-            if number not in self._norms:
-                self._norms[number] = self._storage.check(block)
-            block.norm = self._norms[number]
-            yield block
-            first += count
+        columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
+        vectors = [*self._storage.rescored_columns]
+        for batch in self._shown().batches([*columns, *vectors], None, self._storage.BLOCK):
+            arrays = self._storage.arrays({name: batch.column(name) for name in vectors})
+            yield documents_of(batch.select(columns)), self._storage.decode(arrays)

@@ -1,0 +1,172 @@
+"""Writing documents into an index: only new and changed ones are embedded, and all of a call are committed at once.
+
+While a call runs, finished rows are in a table of their own, `unfinished`. A call that was interrupted finds them there when it is
+repeated, and the documents of the index are the old ones until the last step.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from keras_bert_rebuild.data.retrieval import Document
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.search.documents import DOCUMENT_HASH, HASHES, ID, ID_HASH, VECTOR_HASH, Batch, batches, types_of
+from keras_bert_rebuild.search.settings import IndexSettings
+from keras_bert_rebuild.search.table import DOCUMENTS, UNFINISHED, Table, drop, exists
+
+# Documents per batch of an index without vectors.
+_WORDS = 8192
+
+
+class Changes(NamedTuple):
+    """What a call changed in an index."""
+
+    added: int = 0
+    """Number of documents with new ids."""
+
+    updated: int = 0
+    """Number of documents that were replaced."""
+
+    unchanged: int = 0
+    """Number of documents that were there already."""
+
+
+class Present:
+    """The hashes of the rows of a table, in memory: 24 bytes each.
+
+    Args:
+        table: the table; None for no rows.
+    """
+
+    def __init__(self, table: Table | None) -> None:
+        columns = [np.zeros(0, "uint64") if table is None else table.column(name) for name in HASHES]
+        order = np.argsort(columns[0])
+        self._hashes = {name: values[order] for name, values in zip(HASHES, columns, strict=True)}
+
+    def matches(self, batch: Batch, name: str) -> npt.NDArray[np.bool_]:
+        """Which documents of a batch are here with the same id and the same hash of this name."""
+        ids, wanted = self._hashes[ID_HASH], batch.hashes[ID_HASH]
+        if not len(ids):
+            return np.zeros(len(batch), bool)
+        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        return (ids[at] == wanted) & (self._hashes[name][at] == batch.hashes[name])
+
+
+def write_documents(
+    place: Any,
+    settings: IndexSettings,
+    vectors_of: Callable[[Iterable[str]], Iterator[Any]] | None,
+    documents: Iterable[Document],
+    update: bool,
+    progress: Callable[[int], object] | None = None,
+) -> Changes:
+    """Write documents into an index, which is created if there is none.
+
+    Args:
+        place: a folder, or an address of object storage.
+        settings: the settings of the index.
+        vectors_of: a function that yields the vectors of texts; None for an index without vectors.
+        documents: the documents.
+        update: whether documents replace other ones with the same ids.
+        progress: called with the number of documents finished since its last call.
+
+    Raises:
+        ValueError: an id occurs twice, metadata are invalid, or without `update` another document of the index has the same id.
+    """
+    table = Table(place) if exists(place) else None
+    types = {} if table is None else settings.metadata_types(table.schema)
+    reserved = [] if settings.storage is None else [*settings.storage.columns]
+    unfinished = _Unfinished(place, settings)
+    present, counts, held, wanted = Present(table), np.zeros(3, "int64"), None, [np.zeros(0, "uint64")]
+    for batch in batches(documents, _WORDS if settings.storage is None else settings.storage.BLOCK, settings.identity):
+        known, same = present.matches(batch, ID_HASH), present.matches(batch, DOCUMENT_HASH)
+        differ = np.flatnonzero(known & ~same)
+        if len(differ) and not update:
+            raise ValueError(
+                f"expected documents with new ids; {len(differ):,} in the index differ, such as "
+                f"{printable(batch.documents[int(differ[0])].id)!r}: update them (in Python index.update, on the command line --add)."
+            )
+        counts += len(batch) - known.sum(), len(differ), same.sum()
+        finished = unfinished.present.matches(batch, DOCUMENT_HASH) & ~same
+        wanted.append(batch.hashes[DOCUMENT_HASH][finished])
+        new = batch.where(~same & ~finished)
+        if len(new):
+            if held is not None:
+                unfinished.add(held, types)
+                wanted.append(held.column(DOCUMENT_HASH).to_numpy())
+            types = types_of(new, types, reserved)
+            held = _rows(table, settings, vectors_of, new, types, present.matches(new, VECTOR_HASH))
+        if progress is not None:
+            progress(len(batch))
+    added, updated, unchanged = map(int, counts)
+    if added + updated:
+        if table is None:
+            table = Table.create(place, settings.schema(types), DOCUMENTS, settings.language)
+        _add_columns(table, types)
+        rows = _fitted(unfinished.rows(np.concatenate(wanted), held), settings.schema(types))
+        (table.replace if updated else table.add)(rows)
+        table.tidy()
+    drop(place, UNFINISHED)
+    return Changes(added, updated, unchanged)
+
+
+class _Unfinished:
+    """The rows of an interrupted call; those of an index with other settings are removed."""
+
+    def __init__(self, place, settings):
+        self._place, self._settings = place, settings
+        self._table = Table(place, UNFINISHED) if exists(place, UNFINISHED) else None
+        if self._table is not None and IndexSettings.from_schema(self._table.schema, place) != settings:
+            self._table = drop(place, UNFINISHED)
+        self.present = Present(self._table)
+
+    def add(self, rows, types):
+        if self._table is None:
+            self._table = Table.create(self._place, self._settings.schema(types), UNFINISHED, self._settings.language)
+        _add_columns(self._table, types)
+        self._table.add(_fitted([rows], self._settings.schema(types)))
+
+    def rows(self, wanted, held):
+        """Yield the finished rows with these hashes of documents, and those that are in memory."""
+        if self._table is not None:
+            newest = Table(self._place, UNFINISHED)
+            for batch in newest.batches(newest.schema.names):
+                yield batch.filter(pa.array(np.isin(batch.column(DOCUMENT_HASH).to_numpy(), wanted)))
+        if held is not None:
+            yield held
+
+
+def _rows(table, settings, vectors_of, batch, types, has_vectors):
+    """The rows of documents, with vectors of the index where it has those of the same text."""
+    columns = batch.columns(types)
+    if settings.storage is not None:
+        names, new = [*settings.storage.columns], batch.where(~has_vectors)
+        encoded = [] if not len(new) else [pa.table(settings.storage.encode(list(vectors_of(d.full_text for d in new.documents))))]
+        order = np.flatnonzero(~has_vectors)
+        if has_vectors.any():
+            old = table.with_ids([document.id for document in batch.where(has_vectors).documents], [ID, *names])
+            at = {document.id: i for i, document in enumerate(batch.documents)}
+            order = np.concatenate([order, [at[name] for name in old.column(ID).to_pylist()]])
+            encoded.append(old.select(names))
+        schema = pa.schema([*settings.storage.columns.items()])
+        vectors = pa.concat_tables([each.select(names).cast(schema) for each in encoded]).take(pa.array(np.argsort(order)))
+        columns |= {name: vectors.column(name).combine_chunks() for name in names}
+    schema = settings.schema(types)
+    return pa.record_batch([columns[name] for name in schema.names], schema=schema)
+
+
+def _add_columns(table, types):
+    fields = [pa.field(name, kind) for name, kind in types.items() if name not in table.schema.names]
+    if fields:
+        table.add_columns(fields)
+
+
+def _fitted(rows, schema):
+    """Yield rows with all columns of a schema, in its order; those that are missing have no values."""
+    for batch in rows:
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        empty = lambda field, count=len(batch): pa.nulls(count, field.type)  # noqa: E731
+        yield pa.record_batch([columns[field.name] if field.name in columns else empty(field) for field in schema], schema=schema)
