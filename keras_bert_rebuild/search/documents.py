@@ -24,6 +24,40 @@ _TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string
 _TIMES = {datetime.datetime: pa.timestamp("us"), datetime.date: pa.date32()}
 
 
+# Integers that a column can hold.
+_INTEGERS = range(-(1 << 63), 1 << 63)
+
+
+def is_storable(value: Any) -> bool:
+    """Whether a text or an integer can be stored: it has no half of a surrogate pair, and at most 64 bits."""
+    if not isinstance(value, str):
+        return int(value) in _INTEGERS
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def checked_document(document: Document) -> Document:
+    """A document as it is stored, with plain values in place of NumPy's.
+
+    Raises:
+        ValueError: its id is neither a text nor an integer, or title or text are no texts, or they cannot be stored.
+    """
+    name, title, text, metadata = document
+    name = _plain(name)
+    if not isinstance(name, (str, int)) or isinstance(name, bool) or not is_storable(name):
+        raise ValueError(f"expected a text in UTF-8 or an integer of 64 bits as the id of a document; got {name!r:.60}.")
+    for part, value in (("title", title), ("text", text)):
+        if not isinstance(value, str) or not is_storable(value):
+            raise ValueError(f"expected a text in UTF-8 as {part} of the document {printable(name)!r}; got {value!r:.60}.")
+    return Document(name, title, text, {key: _plain(value) for key, value in metadata.items()})
+
+
+def _plain(value):
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
 def hash_of(*parts: str) -> int:
     """A hash of texts in order, 64 bits."""
     digest = hashlib.blake2b(digest_size=8)
@@ -85,10 +119,10 @@ def batches(documents: Iterable[Document], size: int, model: str) -> Iterator[Ba
         model: see `Batch`.
 
     Raises:
-        ValueError: two documents have the same id; the error names it.
+        ValueError: two documents have the same id; the error names it; or as for `checked_document`.
     """
     documents, seen = iter(documents), np.zeros(0, "uint64")
-    while part := list(itertools.islice(documents, size)):
+    while part := [checked_document(document) for document in itertools.islice(documents, size)]:
         batch = Batch(part, model)
         ids = batch.hashes[ID_HASH]
         _, first = np.unique(ids, return_index=True)
@@ -115,12 +149,12 @@ def types_of(batch: Batch, types: dict[str, pa.DataType], reserved: Iterable[str
     for document in batch.documents:
         _add_type(types, ID, document.id, document)
         for name, value in document.metadata.items():
-            if name in reserved or not name or name.startswith("_") or {*name} & {*".`\"\\"}:
+            if name in reserved or not name or name.startswith("_") or {*name} & {*'.`"\\'}:
                 raise ValueError(
-                    f"expected names of metadata without . ` \" \\ and _ at the beginning, other than {', '.join(sorted(reserved))}; "
+                    f'expected names of metadata other than {", ".join(sorted(reserved))}, without . ` " \\ or _ at the start; '
                     f"document {printable(document.id)!r} has {printable(name)!r}."
                 )
-            if value is not None and value != []:
+            if value is not None and value != [] and value != ():
                 _add_type(types, name, value, document)
     return types
 
@@ -129,8 +163,8 @@ def _add_type(types, name, value, document):
     kind = _type_of(value)
     if kind is None:
         raise ValueError(
-            f"expected metadata of text, numbers, truth values, dates or lists of one of them; document {printable(document.id)!r} "
-            f"has {value!r:.60} as {printable(name)}."
+            f"expected metadata of text in UTF-8, numbers of 64 bits, truth values, dates or lists of one of them; document "
+            f"{printable(document.id)!r} has {value!r:.60} as {printable(name)}."
         )
     present = types.setdefault(name, kind)
     if present != kind and not (present == pa.float64() and kind == pa.int64()):
@@ -142,10 +176,11 @@ def _add_type(types, name, value, document):
 
 def _type_of(value):
     """The type of a column that holds a value; None if there is none."""
-    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, (list, tuple)):
         inner = {_type_of(each) for each in value}
         return pa.list_(inner.pop()) if len(inner) == 1 and None not in inner else None
+    if isinstance(value, (str, int)) and not is_storable(value):
+        return None
     return next((kind for of, kind in {**_TYPES, **_TIMES}.items() if type(value) is of), None)
 
 
