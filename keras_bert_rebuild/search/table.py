@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.search.documents import ID, TEXT
+from keras_bert_rebuild.search.documents import ID, TEXT, is_storable
 from keras_bert_rebuild.search.exact_search import SPARE
 
 DOCUMENTS, UNFINISHED = "documents", "unfinished"
@@ -24,6 +24,8 @@ DOCUMENTS, UNFINISHED = "documents", "unfinished"
 KEPT = datetime.timedelta(days=1)
 # Numbers in one condition of a query.
 _AT_ONCE = 1000
+# In errors of the engine about a condition in SQL.
+_OF_CONDITION = re.compile(r"resolving filter|parsing statement|No field named|return a boolean|filter expression|SQL")
 _REMOTE = re.compile(r"[a-z0-9+]{2,}://")
 
 
@@ -58,10 +60,9 @@ class Table:
     """
 
     def __init__(self, place: str | os.PathLike[str], name: str = DOCUMENTS, snapshot: str | None = None) -> None:
-        self.place = place
-        if not exists(place, name):
+        self.place, self._table = place, _opened(place, name)
+        if self._table is None:
             raise ValueError(f"expected an index; nothing is at {printable(place)}: add documents first.")
-        self._table = _connection(place).open_table(name)
         if snapshot is not None and snapshot not in self._table.tags.list():
             present = ", ".join(sorted(self._table.tags.list())) or "none"
             raise ValueError(f"expected a snapshot of {printable(place)}, {present}; got {printable(snapshot)!r}.")
@@ -77,12 +78,11 @@ class Table:
             schema: names and types of the columns.
             language: language of the texts, for the stems and stop words of BM25.
         """
-        from lancedb.index import FTS
-
-        table = _connection(place).create_table(name, schema=schema)
+        _connection(place).create_table(name, schema=schema)
+        table = cls(place, name)
         if name == DOCUMENTS:
-            table.create_index(TEXT, config=FTS(language=language))
-        return cls(place, name)
+            table.index_words(language)
+        return table
 
     @property
     def schema(self) -> pa.Schema:
@@ -94,7 +94,7 @@ class Table:
 
     def count(self, where: str | None) -> int:
         """The number of rows that fulfil a condition."""
-        with _readable_errors():
+        with self._reading():
             return self._table.count_rows(where)
 
     def batches(self, columns: Sequence[str], where: str | None = None, size: int = 8192) -> Iterator[pa.RecordBatch]:
@@ -106,7 +106,7 @@ class Table:
             size: maximum number of rows of a batch.
         """
         query = self._table.search().select([*columns]).with_row_id(True)
-        with _readable_errors():
+        with self._reading():
             yield from (query if where is None else query.where(where)).to_batches(batch_size=size)
 
     def column(self, name: str) -> npt.NDArray[Any]:
@@ -116,31 +116,37 @@ class Table:
 
     def take(self, rows: npt.NDArray[np.uint64], columns: Sequence[str]) -> pa.Table:
         """Columns, and `_rowid`, of rows by ascending number."""
-        return self._table.take_row_ids(rows.tolist()).select([*columns]).with_row_id().to_arrow()
+        with self._reading():
+            return self._table.take_row_ids(rows.tolist()).select([*columns]).with_row_id().to_arrow()
 
     def with_ids(self, ids: Sequence[Any], columns: Sequence[str]) -> pa.Table:
         """Columns, and `_rowid`, of the rows with these ids, in any order."""
-        parts = [ids[first : first + _AT_ONCE] for first in range(0, len(ids), _AT_ONCE)]
-        tables = [
-            self._table.search().where(_is_one_of(part)).select([*columns]).with_row_id(True).limit(len(part)).to_arrow()
-            for part in parts
-        ]
+        tables = []
+        with self._reading():
+            for first in range(0, len(ids), _AT_ONCE):
+                part = ids[first : first + _AT_ONCE]
+                query = self._table.search().where(self._is_one_of(part)).select([*columns])
+                tables.append(query.with_row_id(True).limit(len(part)).to_arrow())
         return pa.concat_tables(tables)
 
     def bm25(self, query: str, count: int, where: str | None) -> list[tuple[Any, int, float]]:
         """The best rows for the words of a query by BM25: `(id, row number, score)`, best first."""
         from lancedb.query import MatchQuery
 
-        search = self._table.search(MatchQuery(query, TEXT)).select([ID, "_score"]).with_row_id(True).limit(count + SPARE)
-        with _readable_errors():
-            rows = (search if where is None else search.where(where)).to_list()
-        ranked = sorted(((row[ID], row["_rowid"], row["_score"]) for row in rows), key=lambda each: (each[2], each[0]), reverse=True)
-        return ranked[:count]
+        search = self._table.search(MatchQuery(query, TEXT)).select([ID, "_score"]).with_row_id(True)
+        search, limit = search if where is None else search.where(where), count + SPARE
+        while True:
+            with self._reading():
+                rows = search.limit(limit).to_list()
+            ranked = sorted(((row["_score"], row[ID], row["_rowid"]) for row in rows), reverse=True)
+            if len(ranked) < limit or ranked[-1][0] < ranked[count - 1][0]:
+                return [(name, number, score) for score, name, number in ranked[:count]]
+            limit *= 8  # more rows may have the score of the last
 
     def nearest(self, vector: npt.NDArray[np.float32], column: str, count: int, where: str | None) -> list[int]:
         """The numbers of rows whose vectors probably have the largest dot products with a vector."""
         search = self._table.search(vector, vector_column_name=column).distance_type("dot").select([ID, "_distance"])
-        with _readable_errors():
+        with self._reading():
             rows = (search if where is None else search.where(where)).with_row_id(True).limit(count).to_list()
         return [row["_rowid"] for row in rows]
 
@@ -158,7 +164,7 @@ class Table:
     def delete(self, ids: Sequence[Any]) -> int:
         """Delete the rows of these ids, in one commit, and return how many there were."""
         self._table.checkout_latest()
-        return self._table.delete(_is_one_of(ids)).num_deleted_rows if ids else 0
+        return self._table.delete(self._is_one_of(ids)).num_deleted_rows
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns without values."""
@@ -170,6 +176,18 @@ class Table:
         self._table.checkout_latest()
         self._table.optimize(cleanup_older_than=KEPT)
 
+    def index_words(self, language: str) -> None:
+        """Index the words of the texts for BM25, unless they are.
+
+        Args:
+            language: language of the texts, for the stems and stop words of BM25.
+        """
+        from lancedb.index import FTS
+
+        if not any(index.columns == [TEXT] for index in self._table.list_indices()):
+            self._table.checkout_latest()
+            self._table.create_index(TEXT, config=FTS(language=language))
+
     def index_vectors(self, column: str) -> None:
         """Index vectors for approximate search."""
         from lancedb.index import IvfFlat
@@ -177,12 +195,24 @@ class Table:
         self._table.checkout_latest()
         self._table.create_index(column, config=IvfFlat(distance_type="dot"))
 
-    def has_index(self, column: str) -> bool:
-        """Whether a column is indexed."""
-        return any(index.columns == [column] for index in self._table.list_indices())
+    def _is_one_of(self, ids):
+        """The condition that an id is one of some; those that no document of this table can have are left out."""
+        kind = str if pa.types.is_string(self.schema.field(ID).type) else (int, np.integer)
+        own = [each for each in ids if isinstance(each, kind) and is_storable(each)]
+        quoted = ("'" + each.replace("'", "''") + "'" if kind is str else str(each) for each in own)
+        return f"{ID} IN ({', '.join(quoted)})" if own else "false"
+
+    def _reading(self):
+        return _readable_errors(self.place)
 
     def tag(self, name: str) -> None:
-        """Name this version, and keep it."""
+        """Name this version, and keep it.
+
+        Raises:
+            ValueError: it is not a name of letters, digits and . - _.
+        """
+        if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name) is None or name.endswith(".lock"):
+            raise ValueError(f"expected a name of letters, digits and . - _ for a snapshot; got {printable(name)!r}.")
         self._table.tags.create(name, self.version)
 
     @property
@@ -193,32 +223,41 @@ class Table:
 
 def exists(place: str | os.PathLike[str], name: str = DOCUMENTS) -> bool:
     """Whether there is a table with this name at a place."""
-    if not is_remote(place) and not Path(place).is_dir():
-        return False
-    return name in _connection(place).table_names(limit=1000)
+    return _opened(place, name) is not None
 
 
 def drop(place: str | os.PathLike[str], name: str) -> None:
-    """Remove a table, if there is one."""
-    if exists(place, name):
-        _connection(place).drop_table(name)
+    """Remove a table, or what was made of it, if there is one."""
+    if is_remote(place) or Path(place).is_dir():
+        _connection(place).drop_table(name, ignore_missing=True)
 
 
 def _connection(place):
     return engine().connect(os.fspath(place))
 
 
-def _is_one_of(ids):
-    quoted = (str(each) if isinstance(each, int) else "'" + each.replace("'", "''") + "'" for each in ids)
-    return f"{ID} IN ({', '.join(quoted)})"
+def _opened(place, name):
+    """The newest version of a table of the engine; None if there is none, or none that was completed."""
+    if not is_remote(place) and not Path(place).is_dir():
+        return None
+    with _readable_errors(place):
+        try:
+            return _connection(place).open_table(name)
+        except ValueError as error:
+            if "was not found" in str(error):
+                return None
+            raise
 
 
 @contextlib.contextmanager
-def _readable_errors():
-    """Errors of the engine about a condition, in one sentence."""
+def _readable_errors(place):
+    """Errors of the engine in one sentence."""
     try:
         yield
-    except (ValueError, RuntimeError, OSError) as error:
-        message = " ".join(str(error).split())
-        message = re.split(r", rust/|, /", message)[0]
-        raise ValueError(f"expected a condition on metadata, such as year >= 2020 and language = 'en': {message[:300]}") from None
+    except Exception as error:  # some are of no other class
+        message = re.split(r", rust/|, /", " ".join(str(error).split()))[0][:300]
+        if _OF_CONDITION.search(message):
+            sentence = f"expected a condition on metadata, such as year >= 2020 and language = 'en': {message}"
+        else:
+            sentence = f"expected an index at {printable(place)} that can be read; files of it are damaged or missing: {message}"
+        raise ValueError(sentence) from None
