@@ -87,10 +87,10 @@ def write_documents(
         if len(differ) and not update:
             raise ValueError(
                 f"expected documents with new ids; {len(differ):,} in the index differ, such as "
-                f"{printable(batch.documents[int(differ[0])].id)!r}: update them (in Python index.update, on the command line --add)."
+                f"{printable(batch.documents[int(differ[0])].id)!r}: update them (index.update, on the command line --add)."
             )
         counts += len(batch) - known.sum(), len(differ), same.sum()
-        finished = unfinished.present.matches(batch, DOCUMENT_HASH) & ~same
+        finished = np.isin(batch.hashes[DOCUMENT_HASH], unfinished.hashes) & ~same
         wanted.append(batch.hashes[DOCUMENT_HASH][finished])
         new = batch.where(~same & ~finished)
         if len(new):
@@ -108,6 +108,8 @@ def write_documents(
         _add_columns(table, types)
         rows = _fitted(unfinished.rows(np.concatenate(wanted), held), settings.schema(types))
         (table.replace if updated else table.add)(rows)
+    if table is not None:  # what an interrupted call left to do, too
+        table.index_words(settings.language)
         table.tidy()
     drop(place, UNFINISHED)
     return Changes(added, updated, unchanged)
@@ -121,7 +123,7 @@ class _Unfinished:
         self._table = Table(place, UNFINISHED) if exists(place, UNFINISHED) else None
         if self._table is not None and IndexSettings.from_schema(self._table.schema, place) != settings:
             self._table = drop(place, UNFINISHED)
-        self.present = Present(self._table)
+        self.hashes = np.zeros(0, "uint64") if self._table is None else self._table.column(DOCUMENT_HASH)
 
     def add(self, rows, types):
         if self._table is None:
@@ -144,8 +146,12 @@ def _rows(table, settings, vectors_of, batch, types, has_vectors):
     columns = batch.columns(types)
     if settings.storage is not None:
         names, new = [*settings.storage.columns], batch.where(~has_vectors)
-        encoded = [] if not len(new) else [pa.table(settings.storage.encode(list(vectors_of(d.full_text for d in new.documents))))]
-        order = np.flatnonzero(~has_vectors)
+        encoded, order = [], np.flatnonzero(~has_vectors)
+        if len(new):
+            _, first, of_text = np.unique(new.hashes[VECTOR_HASH], return_index=True, return_inverse=True)
+            texts = np.sort(first)  # equal texts are embedded once
+            vectors = pa.table(settings.storage.encode(list(vectors_of(new.documents[i].full_text for i in texts))))
+            encoded.append(vectors.take(pa.array(np.searchsorted(texts, first)[of_text])))
         if has_vectors.any():
             old = table.with_ids([document.id for document in batch.where(has_vectors).documents], [ID, *names])
             at = {document.id: i for i, document in enumerate(batch.documents)}
@@ -168,5 +174,5 @@ def _fitted(rows, schema):
     """Yield rows with all columns of a schema, in its order; those that are missing have no values."""
     for batch in rows:
         columns = {name: batch.column(name) for name in batch.schema.names}
-        empty = lambda field, count=len(batch): pa.nulls(count, field.type)  # noqa: E731
-        yield pa.record_batch([columns[field.name] if field.name in columns else empty(field) for field in schema], schema=schema)
+        empty = {field.name: pa.nulls(len(batch), field.type) for field in schema if field.name not in columns}
+        yield pa.record_batch([(columns | empty)[name] for name in schema.names], schema=schema)
