@@ -1,6 +1,7 @@
 """An index: documents with their vectors and metadata, that can be changed, and searched exactly, approximately or by words."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -205,6 +206,11 @@ class Index:
         rows = self._shown().with_ids(distinct, columns).drop_columns(["_rowid"]) if distinct else None
         return {} if rows is None else {document.id: document for document in documents_of(rows)}
 
+    def documents_at(self, rows: npt.NDArray[np.uint64]) -> list[Document]:
+        """The documents at distinct row numbers, such as `search_vectors` returns, in their order."""
+        columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
+        return documents_of(self._shown().take(rows, columns).drop_columns(["_rowid"]))
+
     def __iter__(self) -> Iterator[Document]:
         columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
         for batch in self._shown().batches(columns):
@@ -279,15 +285,15 @@ class Index:
             return [best_hits({name: score for name, _, score in table.bm25(query, count, where)}, count) for query in queries]
         if by != "vectors":
             raise ValueError(f"expected {BM25} or an index of the same documents; got {by!r}.")
-        rows = None
+        ids = None
         if candidates is not None:
-            rows = self._rows(self._found(candidates, queries, depth, None, depth, options))
-        rankings = self.search_vectors(self.retriever.queries(queries), count, rows=rows, **options)
+            ids = [[hit.id for hit in hits] for hits in self._found(candidates, queries, depth, None, depth, options)]
+        rankings = self.search_vectors(self.retriever.queries(queries), count, ids=ids, **options)
         return [list(map(Hit, ranking.ids, ranking.scores.tolist())) for ranking in rankings]
 
-    def _rows(self, found):
-        """The row numbers of hits that this index has."""
-        names = [*dict.fromkeys(hit.id for hits in found for hit in hits)]
+    def _rows(self, ids):
+        """For every query the row numbers of documents that this index has."""
+        names = [*dict.fromkeys(itertools.chain.from_iterable(ids))]
         rows = self._shown().with_ids(names, [ID]) if names else None
         numbers = {} if rows is None else dict(zip(rows[ID].to_pylist(), rows["_rowid"].to_pylist(), strict=True))
         missing = next((name for name in names if name not in numbers), None)
@@ -295,7 +301,7 @@ class Index:
             raise ValueError(
                 f"expected candidates among the documents of {printable(self.place)}; it has no {printable(missing)!r}."
             )
-        return [np.array([numbers[hit.id] for hit in hits], "uint64") for hits in found]
+        return [np.array([numbers[name] for name in each], "uint64") for each in ids]
 
     def search_vectors(
         self,
@@ -304,7 +310,7 @@ class Index:
         *,
         filter: str | None = None,
         rescore: int | None = None,
-        rows: Sequence[npt.NDArray[np.uint64]] | None = None,
+        ids: Sequence[Sequence[Any]] | None = None,
         approximate: bool = False,
     ) -> list[Ranking]:
         """Find the best documents for the vectors of queries.
@@ -312,7 +318,7 @@ class Index:
         Args:
             vectors: vectors of the queries, of the kind of the index; their scores for a block are in memory at once.
             top_k, filter, rescore, approximate: see `search`.
-            rows: for every query the row numbers of the documents to score; None for all.
+            ids: for every query the ids of the documents to score; None for all.
 
         Returns:
             For every query its documents, best first: their row numbers, ids and scores.
@@ -323,6 +329,7 @@ class Index:
         rescore = storage.rescored if rescore is None else rescore
         check_numbers(top_k=top_k, rescore=rescore)
         queries = storage.queries(list(vectors))
+        rows = None if ids is None else self._rows(ids)
         if approximate and rows is None:
             self._check_approximate()
             near = self._shown().nearest

@@ -4,7 +4,6 @@ Reference: Xiong et al., 2020, "Approximate nearest neighbor negative contrastiv
 margins relative to the positive as in Moreira et al., 2024, "NV-Retriever" (https://arxiv.org/abs/2407.15831).
 """
 
-import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -114,28 +113,30 @@ def mine(
     right: dict[str, set[str]] = {}
     for pair in pairs:
         right.setdefault(_plain(pair.query), {_plain(pair.query)}).add(_plain(pair.positive))
-    rows, digests = _rows_of_texts(index, {text for texts in right.values() for text in texts})
+    ids = _ids_of_texts(index, {text for texts in right.values() for text in texts})
     # Retrieves enough documents that the requested ranks remain after known answers are removed.
-    most = max((sum(len(rows.get(text, ())) for text in texts) for texts in right.values()), default=0)
+    most = max((sum(len(ids.get(text, ())) for text in texts) for texts in right.values()), default=0)
     limited = settings.margin is not None or settings.relative_margin is not None
     queries = iter(index.retriever.queries(pair.query for pair in pairs))
     for first in range(0, len(pairs), _QUERIES):
         part = pairs[first : first + _QUERIES]
         vectors = list(itertools.islice(queries, len(part)))
-        positives = _positive_scores(index, part, vectors, rows) if limited else [np.nan] * len(part)
-        searched = index.search_vectors(vectors, settings.to_rank + most)
-        mined = []
-        for number, (pair, positive, (numbers, scores)) in enumerate(zip(part, positives, searched, strict=True), first):
-            excluded = {row for text in right[_plain(pair.query)] for row in rows.get(text, ())}
-            ranked = [(row, score) for row, score in zip(numbers.tolist(), scores.tolist(), strict=True) if row not in excluded]
+        positives = _positive_scores(index, part, vectors, ids) if limited else [np.nan] * len(part)
+        fitting = []
+        for pair, positive, ranking in zip(part, positives, index.search_vectors(vectors, settings.to_rank + most), strict=True):
+            excluded = {name for text in right[_plain(pair.query)] for name in ids.get(text, ())}
+            scored = zip(ranking.ids, ranking.rows.tolist(), ranking.scores.tolist(), strict=True)
+            ranked = [(row, score) for name, row, score in scored if name not in excluded]
             limit = settings.limit(positive) if limited else settings.limit(np.inf)
-            fitting = [each for each in ranked[settings.from_rank - 1 : settings.to_rank] if each[1] <= limit]
-            first_of: dict[int, tuple[int, float]] = {}
-            for row, score in fitting:
-                first_of.setdefault(int(digests[row]), (row, score))
-            negatives = _chosen([*first_of.values()], settings, number)
-            texts = tuple(index.documents[row].full_text for row, _ in negatives)
-            group = TextGroup(pair.query, pair.positive, texts, where=pair.where)
+            fitting.append([each for each in ranked[settings.from_rank - 1 : settings.to_rank] if each[1] <= limit])
+        texts = _texts_at(index, {row for each in fitting for row, _ in each})
+        mined = []
+        for number, (pair, positive, each) in enumerate(zip(part, positives, fitting, strict=True), first):
+            best: dict[str, tuple[str, float]] = {}
+            for row, score in each:
+                best.setdefault(_plain(texts[row]), (texts[row], score))
+            negatives = _chosen([*best.values()], settings, number)
+            group = TextGroup(pair.query, pair.positive, tuple(text for text, _ in negatives), where=pair.where)
             mined.append(Mined(group, float(positive), tuple(score for _, score in negatives)))
         yield from mined if scorer is None else _with_scores(mined, scorer)
         if progress is not None:
@@ -154,27 +155,36 @@ def _plain(text):
     return " ".join(text.split())
 
 
-def _rows_of_texts(index, texts):
-    """For every text the indices of equal documents, with or without titles; and a digest of the text of every document."""
-    rows = {}
-    digests = np.empty(len(index), "uint64")
-    for row, document in enumerate(index.documents):
-        full = _plain(document.full_text)
-        for text in {full, _plain(document.text)} & texts:
-            rows.setdefault(text, []).append(row)
-        content = full.encode("utf-8", "surrogatepass")
-        digests[row] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
-    return rows, digests
+def _ids_of_texts(index, texts):
+    """For every text the ids of the documents that equal it, with or without their titles."""
+    ids = {}
+    for document in index:
+        for text in {_plain(document.full_text), _plain(document.text)} & texts:
+            ids.setdefault(text, []).append(document.id)
+    return ids
 
 
-def _positive_scores(index, pairs, vectors, rows):
-    """The score of the positive of every pair: of its document, or of its text if it is not in the corpus."""
-    inside = [rows.get(_plain(pair.positive), ())[:1] for pair in pairs]
-    scores = [values[0] if len(values) else np.nan for values in index.scores(vectors, inside)]
-    missing = [i for i, values in enumerate(inside) if not values]
-    texts = index.retriever.documents(pairs[i].positive for i in missing)
-    for i, vector in zip(missing, texts, strict=True):
-        scores[i] = index.score_of_vectors(vectors[i], vector)
+def _texts_at(index, rows):
+    """The texts of documents by their row numbers."""
+    rows = np.sort(np.fromiter(rows, "uint64"))
+    documents = index.documents_at(rows) if len(rows) else []
+    return {row: document.full_text for row, document in zip(rows.tolist(), documents, strict=True)}
+
+
+def _positive_scores(index, pairs, vectors, ids):
+    """The score of the positive of every pair: of its document, or of its text if it is not in the corpus.
+
+    Negative infinity without a common token.
+    """
+    inside = [ids.get(_plain(pair.positive), ())[:1] for pair in pairs]
+    rankings = index.search_vectors(vectors, 1, ids=inside)
+    scores = [float(ranking.scores[0]) if len(ranking.scores) else -np.inf for ranking in rankings]
+    missing = [i for i, names in enumerate(inside) if not names]
+    if missing:
+        storage = index.settings.storage
+        arrays = storage.arrays(storage.encode(list(index.retriever.documents(pairs[i].positive for i in missing))))
+        for row, (i, query) in enumerate(zip(missing, storage.queries([vectors[i] for i in missing]), strict=True)):
+            scores[i] = float(storage.rescore(arrays, query, np.array([row]))[0])
     return scores
 
 

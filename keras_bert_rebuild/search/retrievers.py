@@ -166,9 +166,10 @@ def check_judgements(index, judgements):
         ValueError: there are such documents; the error names one and gives their number.
     """
     judged = dict.fromkeys(name for grades in judgements.values() for name in grades)
-    unknown = [name for name in judged if index.documents.row(name) is None]
+    present = index.documents([*judged])
+    unknown = [name for name in judged if name not in present]
     if unknown:
         raise ValueError(
             f"expected judgements of documents of the index; {len(unknown):,} of {len(judged):,} judged documents are not in "
-            f"{printable(index.path)}, such as {printable(unknown[0])!r}."
+            f"{printable(index.place)}, such as {printable(unknown[0])!r}."
         )
