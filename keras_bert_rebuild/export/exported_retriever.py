@@ -36,7 +36,7 @@ class ExportedRetriever:
     Raises:
         ValueError: the model does not return vectors of texts.
 
-    Example: `Index.build("corpus.jsonl", "index", ExportedRetriever.load("int8"))`
+    Example: `Index.open("index", ExportedRetriever.load("int8")).add("corpus.jsonl")`
     """
 
     def __init__(self, runner: OpenVINORunner) -> None:

@@ -59,12 +59,18 @@ def test_its_vectors_are_those_of_the_task(exported, name):
             np.testing.assert_allclose(other[-1], one[-1], atol=1e-5)
 
 
+def built(folder, retriever, **options):
+    index = Index.open(folder, retriever, **options)
+    index.add(CORPUS)
+    return index
+
+
 @pytest.mark.parametrize("name", ["dense", "sparse", "tokens"])
 def test_an_index_of_it_finds_what_one_of_the_task_finds_and_is_another(exported, tmp_path, name):
     task, folder = exported(name)
     found = ExportedRetriever.load(folder)
     hits = [
-        Index.build(CORPUS, tmp_path / f"index{number}", retriever, block=4, dtype="float32").search(SHORT[:3], 5)
+        built(tmp_path / f"index{number}", retriever, dtype="float32").search(SHORT[:3], 5)
         for number, retriever in enumerate((task, found))
     ]
     assert [[hit.id for hit in each] for each in hits[1]] == [[hit.id for hit in each] for each in hits[0]]
@@ -75,7 +81,7 @@ def test_an_index_of_it_finds_what_one_of_the_task_finds_and_is_another(exported
 def test_an_index_belongs_to_the_files_of_its_folder(exported, tmp_path):
     _, folder = exported("dense")
     moved = shutil.copytree(folder, tmp_path / "moved")
-    Index.build(CORPUS, tmp_path / "index", ExportedRetriever.load(moved))
+    built(tmp_path / "index", ExportedRetriever.load(moved))
     assert Index.open(tmp_path / "index", ExportedRetriever.load(folder)).search(["word"])[0]
     with (moved / "model.bin").open("r+b") as file:
         file.write(b"\0" * 8)
@@ -93,7 +99,7 @@ def test_the_command_indexes_and_searches_with_eight_bits(exported, tmp_path, ca
     said = said_by_verb("index", capsys, tmp_path / "corpus.jsonl", *options)
     assert f"{len(CORPUS)} documents" in said.out
     assert "d0" in said_by_verb("search", capsys, tmp_path / "index", SHORT[0]).out
-    assert Index.open(tmp_path / "index").model == str(folder)
+    assert Index.open(tmp_path / "index").settings.model == str(folder)
 
 
 def test_folders_that_make_no_vectors_are_refused(tmp_path, rng):

@@ -2,8 +2,8 @@
 
 Products and sums of such vectors are exact in float32, so that texts of equal vectors have equal scores in any order of summation.
 
-`python small_search.py CORPUS FOLDER DTYPE RESCORING CALL [overwrite]` makes an index and kills itself at the CALL-th call of
-`os.fsync`; 0 is never.
+`python small_search.py FOLDER STEP` changes an index as `change` does and kills itself at that step, see `stopping`; without STEP
+it says when it writes.
 """
 
 import os
@@ -14,6 +14,10 @@ import zlib
 import numpy as np
 
 from keras_bert_rebuild.data.retrieval import Document
+from keras_bert_rebuild.search import writing
+from keras_bert_rebuild.search.dense_vectors import DenseVectors
+from keras_bert_rebuild.search.index import Index
+from keras_bert_rebuild.search.table import Table
 
 WIDTH = 24
 
@@ -101,22 +105,70 @@ def product(kind, query, document):
     return sum(max(float(a @ b) for b in document) for a in query) if len(document) else None
 
 
-def die_at(call):
-    """Kill this process at a call of `os.fsync`."""
-    left, fsync = [call], os.fsync
+# An index that is changed while something happens to it: ten documents, of which five are replaced, and ten are added.
+OLD = small_corpus(10)
+NEW = [document._replace(text=f"w{i} w1 new", metadata={"year": i}) for i, document in enumerate(OLD[:5])]
+NEW += [Document(f"e{i}", "", f"w{i} w1", {"year": i}) for i in range(10)]
+# The calls that write.
+STEPS = [(Table, name) for name in ("create", "add", "replace", "add_columns", "index_words", "tidy")] + [(writing, "drop")]
 
-    def dying(descriptor):
+
+class Stopped(WholeNumbers):
+    """Calls a function before every text."""
+
+    def __init__(self, stop):
+        super().__init__()
+        self.stop = stop
+
+    def vector(self, text):
+        self.stop()
+        return super().vector(text)
+
+
+def stopping(patch, stop):
+    """Call `stop` before and after every step of writing; `patch` is `setattr`."""
+
+    def stopped(step):
+        def run(*arguments):
+            stop()
+            result = step(*arguments)
+            stop()
+            return result
+
+        return run
+
+    for owner, name in STEPS:
+        patch(owner, name, stopped(getattr(owner, name)))
+
+
+def change(folder, model):
+    """Replace and add the documents of `NEW`, four at a time."""
+    DenseVectors.BLOCK, before = 4, DenseVectors.BLOCK
+    try:
+        return Index.open(folder, model).update(NEW)
+    finally:
+        DenseVectors.BLOCK = before
+
+
+def main(folder, step=None):
+    left = [int(step or 0)]
+
+    def die():
         left[0] -= 1
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        fsync(descriptor)
 
-    os.fsync = dying
+    def tell(*arguments):
+        print("writing", flush=True)
+        return replace(*arguments)
+
+    replace = Table.replace
+    if step is None:
+        Table.replace = tell
+    else:
+        stopping(setattr, die)
+    change(folder, Stopped(die))
 
 
 if __name__ == "__main__":
-    from keras_bert_rebuild.search.index import Index
-
-    corpus, folder, dtype, rescoring, call, *more = sys.argv[1:]
-    die_at(int(call))
-    Index.build(corpus, folder, WholeNumbers(), dtype=dtype, rescoring=rescoring, block=7, model="m", overwrite="overwrite" in more)
+    main(*sys.argv[1:])

@@ -1,6 +1,5 @@
 """Hostile files by number: the same number and seed make the same files."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ import yaml
 from hostile.bombs import BOMBS
 from hostile.configs import ABSURD, fuzzed_config
 from hostile.folder_bombs import FOLDER_BOMBS
-from hostile.folders import FOLDERS, SIGNED
+from hostile.folders import FOLDERS
 from hostile.samples import SAMPLES, files_of
 
 # Inputs of every sample, in addition to the bombs.
@@ -42,7 +41,6 @@ COUNTS = {
     "lora": 80,
     "checkpoint": 60,
     **dict.fromkeys(FOLDERS, 40),
-    "index_signed": 100,
     **{name: 70 for name in FOLDERS if name.startswith("pipeline_")},
     "retrieval": 140,
     "recipe": 80,
@@ -154,8 +152,6 @@ def make(name, samples, folder, mark, seed=22):
         shutil.copytree(samples / sample, folder)
         file = files_of(folder, file)[0]
         bomb(folder, file, mark)
-        if sample in SIGNED and number in FOLDER_BOMBS:
-            sign(folder, file)
         return Input(name, action, folder, file)
     action, patterns = SAMPLES[kind]
     shutil.copytree(samples / kind, folder)
@@ -180,20 +176,7 @@ def make(name, samples, folder, mark, seed=22):
     else:
         changed = damaged(content, rng)
     path.write_bytes(changed)
-    if kind in SIGNED:
-        sign(folder, file)
     return Input(name, action, folder, file)
-
-
-def sign(folder, file):
-    """Let the size and digest in an index fit a changed file."""
-    manifest, path = folder / "index" / "search.json", folder / file
-    if path == manifest or not path.is_file():
-        return
-    content = path.read_bytes()
-    fitting = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    signed = lambda values: {**values, path.name: {**values[path.name], **fitting}} if path.name in values else values  # noqa: E731
-    manifest.write_text(json.dumps(json.loads(manifest.read_text(), object_hook=signed)))
 
 
 def change_attribute(path, rng):

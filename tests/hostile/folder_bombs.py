@@ -39,25 +39,6 @@ def text(make):
     return write
 
 
-def numbers(change):
-    """Other numbers in a .npy file."""
-
-    def write(folder, file, mark):
-        array = np.load(folder / file)
-        changed = change(array)
-        np.save(folder / file, array if changed is None else changed)
-
-    return write
-
-
-def everywhere(value):
-    return numbers(lambda array: np.full_like(array, value))
-
-
-def put(value, at=0):
-    return numbers(lambda array: array.reshape(-1).__setitem__(at, value))
-
-
 def normalizers(*rules):
     return setting({"type": "Sequence", "normalizers": list(rules)}, "normalizer")
 
@@ -152,41 +133,11 @@ EVIL = "(a+)+(a+)+(a+)+$"
 SCRIPT = "<script>alert(1)</script>"
 HEAD = "step,loss,probe_x_accuracy\n"
 SIZES = "sizes:\n- model: tiny\ntraining:\n"
-VECTORS = "index/block-000000.vectors.npy"
-INDEX = "index/search.json"
 ARCHITECTURE = "config.json"
 ST = "config_sentence_transformers.json"
 
 # Name: the sample, its file that is changed, by a pattern, and how.
 FOLDER_BOMBS = {
-    "vectors-scale-nan": ("index_signed", "index/block-000000.scales.npy", put(np.nan)),
-    "vectors-scale-inf": ("index_signed", "index/block-000000.scales.npy", put(np.inf)),
-    "vectors-scale-huge": ("index_signed", "index/block-000000.scales.npy", put(3e38)),
-    "vectors-weights-nan": ("index_sparse_signed", "index/block-000000.weights.npy", everywhere(np.nan)),
-    "vectors-weights-inf": ("index_sparse_signed", "index/block-000000.weights.npy", everywhere(np.inf)),
-    "vectors-second-nan": ("index_signed", "index/block-000000.rescoring.npy", put(np.nan)),
-    "vectors-second-inf": ("index_signed", "index/block-000000.rescoring.npy", put(np.inf)),
-    "vectors-flipped": ("index_dense", VECTORS, numbers(lambda array: np.where(np.arange(7)[:, None] % 2, array, array * 1e37))),
-    "vectors-swapped": ("index_dense", VECTORS, numbers(lambda array: array[::-1].copy())),
-    "vectors-nan": ("index_dense", VECTORS, everywhere(np.nan)),
-    "vectors-half-inf": ("index_half", VECTORS, everywhere(np.inf)),
-    "vectors-tokens-nan": ("index_tokens", VECTORS, everywhere(np.nan)),
-    "vectors-objects": ("index_dense", VECTORS, lambda folder, file, mark: np.save(folder / file, [{}], allow_pickle=True)),
-    "documents-offsets-huge": ("index_signed", "index/documents.offsets.npy", put(2**62, -1)),
-    "documents-offsets-back": ("index_signed", "index/documents.offsets.npy", numbers(lambda array: array[::-1].copy())),
-    "documents-order-outside": ("index_signed", "index/documents.order.npy", put(2**31 - 1)),
-    "documents-ranks-outside": ("index_signed", "index/documents.ranks.npy", put(2**31 - 1)),
-    "documents-ranks-equal": ("index_signed", "index/documents.ranks.npy", numbers(lambda array: array * 0)),
-    "documents-header": (
-        "index_signed",
-        "index/documents.order.npy",
-        lambda folder, file, mark: (folder / file).write_bytes(b"\x93NUMPY\x01\x00\x10\x00{'descr': '''\n  ("),
-    ),
-    "index-outside-block": ("index_dense", INDEX, setting("../../../etc/passwd", "documents", "files", "documents.bin")),
-    "index-width": ("index_dense", INDEX, setting(2**40, "settings", "retriever", "width")),
-    "index-block": ("index_dense", INDEX, setting(2**62, "settings", "block")),
-    "index-model": ("index_dense", INDEX, setting("\x1b[2J/dev/zero", "model")),
-    "index-files-list": ("index_dense", INDEX, setting([1], "documents", "files")),
     "ids-long": ("retrieval", "corpus.tsv", text(many_documents)),
     "module-path-number": ("folder_embedding", "modules.json", of_modules(path=7)),
     "module-path-outside": ("folder_embedding", "modules.json", of_modules(path="../../..")),

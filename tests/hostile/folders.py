@@ -1,4 +1,4 @@
-"""Further good samples: indexes, tasks and retrievers as folders, tokenizer pipelines, judgements, recipes, runs, attributions."""
+"""Further good samples: tasks and retrievers as folders, tokenizer pipelines, judgements, recipes, runs, attributions."""
 
 import json
 import shutil
@@ -7,31 +7,13 @@ import numpy as np
 import yaml
 from helpers import small_tokenizers
 from helpers.keras_2_files import write_classifier
-from helpers.small_search import WholeNumbers, Words, WordVectors, small_corpus
 from helpers.small_tasks import TOKENIZER, VOCABULARY, small_encoder
 
 from keras_bert_rebuild.export.tokenizer_files import sentencepiece_pipeline
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule
-from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.tasks.registry import task_class, task_kinds
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
-QUERIES = ["w1 w2 w3", "w30 w31 w5 w6"]
-MODELS = {"dense": WholeNumbers, "sparse": Words, "tokens": WordVectors}
-# Of an index: the kind of vectors, their dtype and that of the second copy.
-INDEXES = {
-    "index_dense": ("dense", "float32", "none"),
-    "index_half": ("dense", "float16", "none"),
-    "index_int8": ("dense", "int8", "float32"),
-    "index_binary": ("dense", "binary", "int8"),
-    "index_sparse": ("sparse", "float32", "none"),
-    "index_sparse_half": ("sparse", "float16", "none"),
-    "index_tokens": ("tokens", "float16", "none"),
-    "index_tokens_int8": ("tokens", "int8", "none"),
-}
-# Of these the digests in the index fit the damage, as whoever sends it would see to: any finite answer is right.
-SIGNED = {"index_signed": INDEXES["index_int8"], "index_sparse_signed": INDEXES["index_sparse"]}
-OF_INDEX = ("index/documents.*", "index/search.json", "index/block-000000.*", "index/block-000002.*")
 OF_TASK = {
     "token_classification": {"labels": ["O", "B-PER", "I-PER"]},
     "late_interaction": {"token_width": 8},
@@ -43,7 +25,6 @@ PIPELINES = ("pipeline_gemma", "pipeline_rules", "pipeline_unigram", "pipeline_b
 
 # Name of a sample: the action on its folder, and the files in it that are changed, by patterns.
 FOLDERS = {
-    **dict.fromkeys((*INDEXES, *SIGNED), ("search", OF_INDEX)),
     **{f"task_{kind}": ("answer", ("task.json", "task.json", "config.json")) for kind in task_kinds() if kind != "classification"},
     **{f"folder_{kind}": ("answer", (*OF_RETRIEVER, *("[123]_*/*",) * (kind != "reranking"))) for kind in RETRIEVERS},
     "folder_pylate": ("answer", ("config_sentence_transformers.json", "1_Dense/config.json", "modules.json")),
@@ -62,8 +43,6 @@ FOLDERS = {
 
 def write_folders(folder):
     """Write every sample of `FOLDERS` into its folder, which exists."""
-    for name, (vectors, dtype, rescoring) in {**INDEXES, **SIGNED}.items():
-        _write_index(folder / name, MODELS[vectors](), dtype, rescoring, signed=name in SIGNED)
     for kind in task_kinds():
         heads = ("mlm",) if kind == "sparse_embedding" else ("pooler",)
         if kind != "classification":
@@ -79,12 +58,6 @@ def write_folders(folder):
     _write_tables(folder)
     write_classifier(folder / "keras_2" / "model.h5", optimizer="Adam")
     write_classifier(folder / "keras_2" / "nested.h5", nested=True)
-
-
-def _write_index(folder, retriever, dtype, rescoring, signed):
-    index = Index.build(small_corpus(20), folder / "index", retriever, dtype=dtype, rescoring=rescoring, block=7)
-    found = [[(hit.id, hit.score, index.document(hit.id).full_text) for hit in hits] for hits in index.search(QUERIES, 5)]
-    (folder / "expected.json").write_text(json.dumps({"vectors": retriever.vectors, "hits": None if signed else found}))
 
 
 def _write_colberts(folder, saved):

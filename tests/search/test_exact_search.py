@@ -1,35 +1,44 @@
 """Exact search: the best rows of every query, found block by block; ties are ranked alike wherever they are."""
 
-import sys
-import types
-
 import numpy as np
+import pyarrow as pa
 import pytest
 from helpers.small_search import random_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.retrieval import Document
-from keras_bert_rebuild.search import dense_storage
-from keras_bert_rebuild.search.exact_search import Best
+from keras_bert_rebuild.search import dense_vectors
+from keras_bert_rebuild.search.dense_vectors import DenseVectors
+from keras_bert_rebuild.search.exact_search import Best, Block
 from keras_bert_rebuild.search.index import Index
+from keras_bert_rebuild.search.settings import STORAGES as STORAGES_OF
+
+
+class NoVectors:
+    """A storage of blocks that have ids alone."""
+
+    @staticmethod
+    def arrays(columns):
+        return columns
 
 
 @given(st.data())
 def test_the_best_do_not_depend_on_the_blocks(data):
-    queries, rows, top_k = (data.draw(st.integers(1, most)) for most in (4, 40, 12))
+    queries, count, top_k = (data.draw(st.integers(1, most)) for most in (4, 40, 12))
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    scores = rng.integers(0, 4, (queries, rows)).astype("float32")  # many are equal
+    scores = rng.integers(0, 4, (queries, count)).astype("float32")  # many are equal
     scores[rng.random(scores.shape) < 0.2] = -np.inf
-    ranks = rng.permutation(rows).astype("uint32")
-    best = Best(queries, top_k, ranks)
-    cuts = sorted(data.draw(st.lists(st.integers(0, rows), max_size=5)))
-    for first, last in zip([0, *cuts], [*cuts, rows], strict=True):
-        best.add(scores[:, first:last], first)
-    for own, (found, values) in zip(scores, best.found(), strict=True):
-        expected = sorted((row for row in range(rows) if own[row] > -np.inf), key=lambda row: (own[row], ranks[row]), reverse=True)
-        assert found.tolist() == expected[:top_k]
-        assert values.tolist() == own[found].tolist()
+    names, rows = [f"d{number:02d}" for number in rng.permutation(count)], rng.permutation(count)
+    table, best = pa.table({"id": names, "_rowid": pa.array(rows, "uint64")}), Best(queries, top_k)
+    cuts = sorted(data.draw(st.lists(st.integers(0, count), max_size=5)))
+    for first, last in zip([0, *cuts], [*cuts, count], strict=True):
+        best.add(scores[:, first:last], Block(table.slice(first, last - first), NoVectors))
+    for own, ranking in zip(scores, best.rankings(), strict=True):
+        expected = sorted((i for i in range(count) if own[i] > -np.inf), key=lambda i: (own[i], names[i]), reverse=True)[:top_k]
+        assert ranking.ids.tolist() == [names[i] for i in expected]
+        assert ranking.rows.tolist() == rows[expected].tolist()
+        assert ranking.scores.tolist() == own[expected].tolist()
 
 
 COUNT = 3000
@@ -71,11 +80,17 @@ class Weights(Numbers):
         return np.arange(WIDTH, dtype="int32"), random_of(text).uniform(0.1, 1, WIDTH).astype("float32")
 
 
+def opened(folder, kind, corpus=CORPUS, **options):
+    index = Index.open(folder, kind(), **options)
+    index.add(corpus)
+    return index
+
+
 def promised(index, query, top_k):
     """Ids from the exact scores of one document of each text."""
-    rows = {document.text: index.documents.row(document.id) for document in CORPUS[:20]}
-    (scores,) = index.scores([index.retriever.vector(query)], [list(rows.values())])
-    score = dict(zip(rows, scores, strict=True))
+    names = {document.id: document.text for document in CORPUS[:20]}
+    (ranking,) = index.search_vectors([index.retriever.vector(query)], len(names), ids=[[*names]])
+    score = {names[name]: score for name, score in zip(ranking.ids, ranking.scores.tolist(), strict=True)}
     return sorted((document.id for document in CORPUS), key=lambda name: (score[f"text {int(name[1:]) % 3}"], name))[::-1][:top_k]
 
 
@@ -89,41 +104,24 @@ STORAGES = [
 
 @pytest.mark.parametrize(("kind", "dtype", "rescoring"), STORAGES)
 @pytest.mark.parametrize("block", [1024, 997])
-def test_thousands_of_equal_documents_come_by_descending_id(tmp_path, kind, dtype, rescoring, block):
-    index = Index.build(CORPUS, tmp_path / "index", kind(), dtype=dtype, rescoring=rescoring, block=block)
+def test_thousands_of_equal_documents_come_by_descending_id(tmp_path, monkeypatch, kind, dtype, rescoring, block):
+    monkeypatch.setattr(STORAGES_OF[kind.vectors], "BLOCK", block)
+    index = opened(tmp_path / "index", kind, dtype=dtype, rescoring=rescoring)
     for top_k in (1, 7, 100, 1500):
         for queries in (QUERIES, QUERIES[:1]):
             for query, hits in zip(queries, index.search(queries, top_k), strict=True):
                 names = [hit.id for hit in hits]
-                if index.rescoring == "none" and dtype != "binary":
+                if index.settings.rescoring == "none" and dtype != "binary":
                     assert names == promised(index, query, top_k)
                 for text in range(3):  # the others choose candidates by fewer bits, but never some of equal documents by chance
                     found = [name for name in names if int(name[1:]) % 3 == text]
                     assert found == [f"d{name:05d}" for name in reversed(range(text, COUNT, 3))][: len(found)]
 
 
-class IndexFlatIP:
-    """faiss's, with sums whose rounding depends on where a vector is."""
-
-    def __init__(self, width):
-        self.vectors = np.zeros((0, width), "float32")
-
-    def add(self, vectors):
-        self.vectors = np.concatenate([self.vectors, vectors])
-
-    def search(self, queries, count):
-        scores = np.concatenate([queries @ part.T for part in np.array_split(self.vectors, 7)], axis=1)
-        rows = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-        return np.take_along_axis(scores, rows, 1), rows
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_another_engine_and_later_stages_keep_the_order(tmp_path, monkeypatch, dtype):
-    monkeypatch.setitem(sys.modules, "faiss", types.SimpleNamespace(IndexFlatIP=IndexFlatIP))
-    index = Index.build(CORPUS, tmp_path / "index", Numbers(), dtype=dtype, block=700)
-    tokens = Index.build(CORPUS[::-1], tmp_path / "tokens", Tokens(), block=311)
+def test_later_stages_keep_the_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(DenseVectors, "BLOCK", 700)
+    index, tokens = opened(tmp_path / "index", Numbers), opened(tmp_path / "tokens", Tokens, CORPUS[::-1])
     expected = index.search(QUERIES, 50)
-    assert index.search(QUERIES, 50, engine="faiss") == expected
     for query, hits in zip(QUERIES, tokens.search(QUERIES, 20, candidates=index, depth=50), strict=True):
         names = {hit.id for hit in expected[QUERIES.index(query)]}
         assert [hit.id for hit in hits] == [name for name in promised(tokens, query, COUNT) if name in names][:20]
@@ -133,6 +131,8 @@ def test_another_engine_and_later_stages_keep_the_order(tmp_path, monkeypatch, d
             for rank, name in enumerate(ranking, 1):
                 gains[name] = gains.get(name, 0) + 1 / (60 + rank)
         assert [hit.id for hit in hits] == sorted(gains, key=lambda name: (np.float32(gains[name]), name))[::-1][:20]
+    words = index.search(["text"], 40, by="bm25")[0]  # all have the same words but one
+    assert [hit.id for hit in words] == sorted((document.id for document in CORPUS), reverse=True)[:40]
 
 
 def test_equal_pairs_are_scored_once_by_a_reranker(tmp_path):
@@ -143,10 +143,10 @@ def test_equal_pairs_are_scored_once_by_a_reranker(tmp_path):
             self.pairs = pairs
             return [len(text) + number * 1e-6 for number, (_, text) in enumerate(pairs)]
 
-    index, reranker = Index.build(CORPUS, tmp_path / "index", Numbers()), Noisy()
-    for found, hits in zip(index.search(["a"], 90), index.search(["a"], 90, reranker=reranker, depth=90), strict=True):
+    index, reranker = opened(tmp_path / "index", Numbers), Noisy()
+    for found, hits in zip(index.search(["a"], 90), index.search(["a"], 90, rerank=reranker, depth=90), strict=True):
         assert [hit.id for hit in hits] == [hit.id for hit in found]
-    assert reranker.pairs == [("a", CORPUS[index.documents.row(found[0].id)].text)]
+    assert reranker.pairs == [("a", index.document(found[0].id).text)]
 
 
 # Dense vectors: their signs as bits.
@@ -156,15 +156,14 @@ def test_equal_pairs_are_scored_once_by_a_reranker(tmp_path):
 def test_bits_are_the_signs_of_numbers(width):
     vectors = np.random.default_rng(width).normal(size=(5, width)).astype("float32")
     vectors[0] = 0
-    bits = dense_storage.to_bits(vectors)
-    assert bits.shape == (-(-width // 64), 5)
-    np.testing.assert_allclose(dense_storage.from_bits(bits, width), np.where(vectors > 0, 1, -1) / width**0.5, rtol=1e-6)
+    bits = dense_vectors.to_bits(vectors)
+    assert bits.shape == (5, -(-width // 8))
+    np.testing.assert_allclose(dense_vectors.from_bits(bits, width), np.where(vectors > 0, 1, -1) / width**0.5, rtol=1e-6)
 
 
-@pytest.mark.parametrize("count", [dense_storage.count_bits, dense_storage._count_by_table], ids=["numpy", "table"])
+@pytest.mark.parametrize("count", [dense_vectors.count_bits, dense_vectors._count_by_table], ids=["numpy", "table"])
 def test_the_distance_counts_the_signs_that_differ(count, monkeypatch):
-    monkeypatch.setattr(dense_storage, "count_bits", count)
-    vectors, query = np.random.default_rng(1).normal(size=(2, 50, 200))[:, :20], None
-    vectors, query = vectors[0], vectors[1][:1]
-    found = dense_storage.hamming(dense_storage.to_bits(vectors), dense_storage.to_bits(query)[:, 0])
-    assert found.tolist() == ((vectors > 0) != (query > 0)).sum(1).tolist()
+    monkeypatch.setattr(dense_vectors, "count_bits", count)
+    vectors, query = np.random.default_rng(1).normal(size=(20, 200)), np.random.default_rng(2).normal(size=(1, 200))
+    bits, own = (dense_vectors._words(dense_vectors.to_bits(each)) for each in (vectors, query))
+    assert dense_vectors.hamming(bits, own[0]).tolist() == ((vectors > 0) != (query > 0)).sum(1).tolist()

@@ -21,14 +21,20 @@ class Places(WholeNumbers):
         return np.array([np.cos(angle), np.sin(angle)], "float32")
 
 
+def built(corpus, folder, model):
+    index = Index.open(folder, model)
+    index.add(corpus)
+    return index
+
+
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    return Index.build(CORPUS, tmp_path_factory.mktemp("mine") / "index", WholeNumbers(), block=7)
+    return built(CORPUS, tmp_path_factory.mktemp("mine") / "index", WholeNumbers())
 
 
 def angles(tmp_path, *texts):
     """An index of texts for `Places`."""
-    return Index.build([Document(f"d{i}", "", text) for i, text in enumerate(texts)], tmp_path / "angles", Places(width=2))
+    return built([Document(f"d{i}", "", text) for i, text in enumerate(texts)], tmp_path / "angles", Places(width=2))
 
 
 def test_negatives_are_the_best_texts_that_no_pair_has_for_the_query(index, monkeypatch):
@@ -121,7 +127,7 @@ def test_the_positives_of_all_pairs_are_a_corpus(tmp_path):
     pairs = [TextGroup("a", "x"), TextGroup("b", "y"), TextGroup("c", "x")]
     corpus = distinct_positives(pairs)
     assert corpus == [Document("1", "", "x"), Document("2", "", "y")]
-    index = Index.build(corpus, tmp_path / "index", WholeNumbers())
+    index = built(corpus, tmp_path / "index", WholeNumbers())
     assert [row_of(found)["negatives"] for found in mine(pairs, index)] == [["y"], ["x"], ["y"]]
 
 
