@@ -5,7 +5,6 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,9 +114,9 @@ def types_of(batch: Batch, types: dict[str, pa.DataType], reserved: Iterable[str
     for document in batch.documents:
         _add_type(types, ID, document.id, document)
         for name, value in document.metadata.items():
-            if name in reserved or not name or name.startswith("_") or {*name} & {*".`\"\\"}:
+            if name in reserved or not name or name.startswith("_") or {*name} & {*'.`"\\'}:
                 raise ValueError(
-                    f"expected names of metadata without . ` \" \\ and _ at the beginning, other than {', '.join(sorted(reserved))}; "
+                    f'expected other names of metadata than {", ".join(sorted(reserved))}, without . ` " \\ or a first _; '
                     f"document {printable(document.id)!r} has {printable(name)!r}."
                 )
             if value is not None and value != []:

@@ -69,17 +69,28 @@ class Table:
         self.version: int = self._table.version
 
     @classmethod
-    def create(cls, place: str | os.PathLike[str], schema: pa.Schema, name: str, language: str) -> "Table":
-        """An empty table, in place of one whose creation was interrupted.
+    def create(
+        cls,
+        place: str | os.PathLike[str],
+        name: str,
+        schema: pa.Schema,
+        language: str,
+        rows: Iterable[pa.RecordBatch] | None = None,
+    ) -> "Table":
+        """A new table.
 
         Args:
             place, name: as for the class.
             schema: names and types of the columns.
             language: language of the texts, for the stems and stop words of BM25.
+            rows: the rows that replace a table of this name, in one commit; None for an empty table.
         """
         from lancedb.index import FTS
 
-        table = _connection(place).create_table(name, schema=schema)
+        if rows is None:
+            table = _connection(place).create_table(name, schema=schema)
+        else:
+            table = _connection(place).create_table(name, pa.RecordBatchReader.from_batches(schema, rows), mode="overwrite")
         if name == DOCUMENTS:
             table.create_index(TEXT, config=FTS(language=language))
         return cls(place, name)
@@ -111,7 +122,7 @@ class Table:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of numbers, of all rows in the order of `batches`."""
-        parts = [batch.column(name).to_numpy() for batch in self.batches([name])]
+        parts = [batch.column(name).to_numpy() for batch in self.batches([ID if name == "_rowid" else name])]
         return np.concatenate(parts) if parts else np.zeros(0, "uint64")
 
     def take(self, rows: npt.NDArray[np.uint64], columns: Sequence[str]) -> pa.Table:
@@ -134,8 +145,8 @@ class Table:
         search = self._table.search(MatchQuery(query, TEXT)).select([ID, "_score"]).with_row_id(True).limit(count + SPARE)
         with _readable_errors():
             rows = (search if where is None else search.where(where)).to_list()
-        ranked = sorted(((row[ID], row["_rowid"], row["_score"]) for row in rows), key=lambda each: (each[2], each[0]), reverse=True)
-        return ranked[:count]
+        ranked = [(row[ID], row["_rowid"], row["_score"]) for row in rows]
+        return sorted(ranked, key=lambda each: (each[2], each[0]), reverse=True)[:count]
 
     def nearest(self, vector: npt.NDArray[np.float32], column: str, count: int, where: str | None) -> list[int]:
         """The numbers of rows whose vectors probably have the largest dot products with a vector."""
@@ -195,7 +206,7 @@ def exists(place: str | os.PathLike[str], name: str = DOCUMENTS) -> bool:
     """Whether there is a table with this name at a place."""
     if not is_remote(place) and not Path(place).is_dir():
         return False
-    return name in _connection(place).table_names(limit=1000)
+    return name in _connection(place).list_tables().tables
 
 
 def drop(place: str | os.PathLike[str], name: str) -> None:
