@@ -81,6 +81,16 @@ def existing(text):
     return Path(text)
 
 
+def place(text):
+    """The folder of an index, or its address in object storage, which is written or may be missing."""
+    return text if "://" in text else Path(text)
+
+
+def index(text):
+    """The folder or the address of an index that is read."""
+    return place(text)
+
+
 def checkpoint(text):
     """The path of a model that is read, or the prefix of the files of a TensorFlow checkpoint."""
     return text
@@ -154,11 +164,11 @@ def missing_file(parser: argparse.ArgumentParser, args: argparse.Namespace) -> s
         args: the values.
     """
     for action in parser._actions:
-        if action.type not in (existing, checkpoint, model, tokenizer, described, size_or_path):
+        if action.type not in (existing, index, checkpoint, model, tokenizer, described, size_or_path):
             continue
         values, names = getattr(args, action.dest), getattr(action, "accepts", ())
         for value in values if isinstance(values, list) else [values]:
-            if value is None or os.path.lexists(value) or str(value) in names:
+            if value is None or os.path.lexists(value) or str(value) in names or (action.type is index and "://" in str(value)):
                 continue
             if action.type in (checkpoint, model) and _is_prefix(value):
                 continue

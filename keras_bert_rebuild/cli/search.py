@@ -1,6 +1,8 @@
 """`keras-bert index`, `search` and `mine`: the vectors of documents on disk, what fits a query, and hard negatives."""
 
 import contextlib
+import functools
+import itertools
 import json
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from keras_bert_rebuild.files.printable import decimals, printable
 MEASURES = ("ndcg@10", "mrr@10", "recall@100", "map")
 # Documents of a query in a run, and on a screen.
 IN_RUN, ON_SCREEN = 100, 10
+# The name of the ranking by words, instead of an index.
+BM25 = "bm25"
 # Characters of a document that are shown.
 SHOWN = 100
 
@@ -40,38 +44,61 @@ def _retriever(path):
 
 
 def index(args):
-    """Make or finish the index and return the exit code."""
+    """Make or change the index and return the exit code."""
     from rich.console import Console
 
-    from keras_bert_rebuild.search.build import claimed_index
+    from keras_bert_rebuild.data.retrieval import documents_in
+    from keras_bert_rebuild.search.index import Index
+    from keras_bert_rebuild.search.table import exists
 
-    with claimed_index(args.corpus, args.output, args.overwrite, args.model):
-        if not args.corpus.is_file():
-            raise ValueError(
-                f"CORPUS must be a file of documents; {args.corpus} {'is a folder' if args.corpus.is_dir() else 'does not exist'}."
-            )
-
-        from keras_bert_rebuild.search.index import Index
-
-        begin("loading", args.model)
-        retriever = _retriever(args.model)
+    changes, is_there = args.add or args.delete, exists(args.output)
+    if changes and not is_there:
+        raise ValueError(f"expected an index to change; nothing is at {args.output}.")
+    if is_there and not changes and not args.overwrite:
+        raise ValueError(
+            f"{args.output} holds an index already: --add adds or updates documents, --delete deletes, --overwrite replaces all."
+        )
+    if args.delete:
+        index = Index.open(args.output)
+        deleted = index.delete(_ids(args.corpus))
+        print(f"deleted  {counted(deleted, 'document')}")
+    else:
+        settings = {"dtype": args.dtype, "rescoring": args.rescoring, "language": args.language, "overwrite": args.overwrite}
+        index = _opened(args.output, args.model, **settings)
+        documents = itertools.islice(documents_in(args.corpus), args.limit)
         with Bar(Console(stderr=True)) as bar:
-            index = Index.build(
-                args.corpus,
-                args.output,
-                retriever,
-                dtype=args.dtype,
-                rescoring=args.rescoring,
-                limit=args.limit,
-                batch_tokens=args.batch_tokens,
-                model=Path(args.model).resolve(),
-                overwrite=args.overwrite,
-                progress=bar,
-            )
-    again = "" if index.rescoring == "none" else f", and again as {index.rescoring}"
-    print(f"vectors  {index.vectors}, {index.width:,} {'tokens' if index.vectors == 'sparse' else 'numbers'}, {index.dtype}{again}")
+            report = lambda count: bar("indexing", count, None)  # noqa: E731
+            write = index.update if args.add else index.add
+            changes = write(documents, batch_tokens=args.batch_tokens, progress=report)
+        print(f"vectors  {_vectors_of(index)}")
+        if args.add:
+            print(f"changed  {changes.added:,} added, {changes.updated:,} updated, {changes.unchanged:,} unchanged")
+    if args.approximate:
+        print(f"recall   {index.index_vectors():.3f} of the exact ten best documents by approximate search")
+    if args.snapshot is not None:
+        index.snapshot(args.snapshot)
     print(f"wrote    {args.output}  {counted(len(index), 'document')}")
     return 0
+
+
+def _vectors_of(index):
+    """What an index stores for a text, in words."""
+    settings = index.settings
+    if settings.retriever is None:
+        return "none: BM25 searches its words (--model adds vectors to a new index)"
+    kind, width = settings.retriever["vectors"], settings.retriever["width"]
+    again = "" if settings.rescoring == "none" else f", and again as {settings.rescoring}"
+    return f"{kind}, {width:,} {'tokens' if kind == 'sparse' else 'numbers'}, {settings.dtype}{again}"
+
+
+def _ids(path):
+    """The ids in a file: its lines, or those of its documents."""
+    from keras_bert_rebuild.data.retrieval import documents_in
+    from keras_bert_rebuild.data.text_files import read_lines, suffix_of
+
+    if path.is_file() and suffix_of(path) == ".txt":
+        return [line.strip() for line in read_lines(path) if line.strip()]
+    return [document.id for document in documents_in(path)]
 
 
 def run(args):
@@ -86,29 +113,25 @@ def run(args):
     claim = contextlib.nullcontext()
     if args.output is not None:
         inputs = [args.index, args.queries, args.qrels, args.model, args.rerank, args.candidates, *args.fuse]
+        inputs = [path for path in inputs if path is not None and path != BM25]
         claim = claimed_file(args.output, RANKING, inputs, args.overwrite)
     with claim:
         return _search_one(args) if args.queries is None else _search_file(args)
 
 
 def _search_one(args):
-    index = _with_model(args.index, args.verify, args.model)
+    index = _opened(args.index, args.model, snapshot=args.snapshot)
     _show(index, index.search([args.query], args.top_k or ON_SCREEN, **_options(args))[0])
     return 0
 
 
 def _search_file(args):
-    from rich.console import Console
-
     from keras_bert_rebuild.data.retrieval import is_beir, read_judgements, read_queries, write_run
-    from keras_bert_rebuild.search.index import Index
-    from keras_bert_rebuild.search.retrievers import check_judgements
+    from keras_bert_rebuild.search.retrievers import missing_judged
 
     queries = read_queries(args.queries)
-    judgements = None
-    if args.qrels is not None:
-        judgements = read_judgements(args.qrels)
-        check_judgements(Index.open(args.index, verify=False), judgements)  # what answers is verified
+    judgements = None if args.qrels is None else read_judgements(args.qrels)
+    if judgements is not None:
         unknown = [name for name in judgements if name not in queries]
         if unknown:
             raise ValueError(
@@ -117,55 +140,77 @@ def _search_file(args):
             )
         if args.output is None:
             queries = {name: queries[name] for name in judgements}
-    index, top_k = _with_model(args.index, args.verify, args.model), args.top_k or IN_RUN
-    # As in BEIR, where queries may be documents, a query does not find itself.
-    apart = args.qrels is not None and is_beir(args.qrels)
-    with Bar(Console(stderr=True), "queries") as bar:
-        options = {**_options(args), "progress": lambda count: bar("searching", count, len(queries))}
-        hits_by_query = index.search(list(queries.values()), top_k + apart, **options)
-    ranked = (
-        [hit for hit in hits if not (apart and hit.id == name and judgements.get(name, {}).get(name, 0) < 1)][:top_k]
-        for name, hits in zip(queries, hits_by_query, strict=True)
-    )
-    result = {name: {hit.id: hit.score for hit in hits} for name, hits in zip(queries, ranked, strict=True)}
+    index, top_k = _opened(args.index, args.model, snapshot=args.snapshot), args.top_k or IN_RUN
+    missing = [] if judgements is None else missing_judged(index, judgements)
+    if missing:
+        sentence = f"{counted(len(missing), 'judged document')} not in {args.index}, such as {printable(missing[0])!r}"
+        if args.all_judged:
+            raise ValueError(f"expected an index of all judged documents; {sentence}.")
+        print(f"missing     {sentence}")
+    excludes_self = args.exclude_self
+    if excludes_self is None:
+        excludes_self = args.qrels is not None and is_beir(args.qrels)
+    ranked = functools.partial(_run_of, index, queries, judgements or {}, top_k, excludes_self)
+    result = ranked(**_options(args))
     if args.output is not None:
         write_run(args.output, result)
         print(f"wrote       {args.output}  {counted(len(result), 'query')}, {counted(sum(map(len, result.values())), 'document')}")
     if judgements is not None:
         depth = min(top_k, args.depth) if args.rerank is not None or args.candidates is not None else top_k
-        _print_scores(judgements, result, None if depth >= len(index) else depth)
+        runs = {"search": result} if args.bm25 else {"search": result, BM25: ranked(filter=args.filter, by=BM25)}
+        _print_scores(judgements, runs, None if depth >= len(index) else depth)
     return 0
 
 
-def _with_model(path, verify, model=None):
-    """An index with its model, from where it was or is now."""
+def _run_of(index, queries, judgements, top_k, excludes_self, **options):
+    """The scores of documents by query. As in BEIR, where queries may be documents, a query may be kept from finding itself."""
+    from rich.console import Console
+
+    with Bar(Console(stderr=True), "queries") as bar:
+        progress = lambda count: bar("searching", count, len(queries))  # noqa: E731
+        hits_by_query = index.search(list(queries.values()), top_k + excludes_self, progress=progress, **options)
+    run = {}
+    for name, hits in zip(queries, hits_by_query, strict=True):
+        kept = [hit for hit in hits if not (excludes_self and str(hit.id) == name and judgements.get(name, {}).get(name, 0) < 1)]
+        run[name] = {str(hit.id): hit.score for hit in kept[:top_k]}
+    return run
+
+
+def _opened(place, model=None, **settings):
+    """An index with its model, if it has vectors: `model`, or the one that it was made with, where it was."""
     from keras_bert_rebuild.search.index import Index
+    from keras_bert_rebuild.search.table import exists
 
-    return Index.open(path, _model_of(path, model), verify)
-
-
-def _model_of(index, model):
-    from keras_bert_rebuild.search.index_files import read_manifest
-
-    path = model or read_manifest(index)["model"]
-    if path is None:
-        raise ValueError(f"expected the model of the index: {index} does not say where it is, so give --model.")
-    if model is None and not Path(path).exists():
-        raise ValueError(f"expected the model of the index at {printable(path)}, where it was; nothing is there: give --model.")
-    begin("loading", path)
-    return _retriever(path)
+    if model is None and exists(place) and not settings.get("overwrite"):
+        index = Index.open(place, **settings)
+        if index.settings.retriever is None:
+            return index
+        model = index.settings.model
+        if model is None:
+            raise ValueError(f"expected the model of the index: {place} does not say where it is, so give --model.")
+        if not Path(model).exists():
+            raise ValueError(
+                f"expected the model of the index at {printable(model)}, where it was; nothing is there: give --model."
+            )
+    if model is None:
+        return Index.open(place, **settings)
+    begin("loading", model)
+    return Index.open(place, _retriever(model), model_path=model, **settings)
 
 
 def _options(args):
     from keras_bert_rebuild.search.retrievers import load_scorer
 
-    options = {"rescore": args.rescore, "depth": args.depth, "engine": args.engine}
+    options = {"filter": args.filter, "rescore": args.rescore, "depth": args.depth, "approximate": args.approximate}
+    other = lambda place: BM25 if str(place) == BM25 else _opened(place)  # noqa: E731
+    if args.bm25:
+        options["by"] = BM25
     if args.candidates is not None:
-        options["candidates"] = _with_model(args.candidates, args.verify)
+        options["candidates"] = other(args.candidates)
     if args.fuse:
-        options["fuse"] = [_with_model(path, args.verify) for path in args.fuse]
+        options["fuse"] = [other(place) for place in args.fuse]
     if args.rerank is not None:
-        options["reranker"] = load_scorer(args.rerank)
+        options["rerank"] = load_scorer(args.rerank)
     return options
 
 
@@ -173,9 +218,9 @@ def _show(index, hits):
     if not hits:
         print("nothing was found")
         return
-    rows = [("", "score", "id", "document")]
+    rows, documents = [("", "score", "id", "document")], index.documents([hit.id for hit in hits])
     for rank, hit in enumerate(hits, 1):
-        document = index.document(hit.id)
+        document = documents[hit.id]
         text = " ".join((document.title or document.text).split())
         rows.append((str(rank), decimals(hit.score), printable(hit.id), printable(text[:SHOWN] + "…" * (len(text) > SHOWN))))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -183,12 +228,16 @@ def _show(index, hits):
         print(f"{rank:>{widths[0]}}  {score:>{widths[1]}}  {name:<{widths[2]}}  {text}".rstrip())
 
 
-def _print_scores(judgements, result, depth):
+def _print_scores(judgements, runs, depth):
+    """Print the scores of runs side by side."""
     from keras_bert_rebuild.tasks.metrics.ranking import measures_to, ranking_scores
 
-    scores = ranking_scores(judgements, result, MEASURES if depth is None else measures_to(depth, MEASURES))
-    for name, score in scores.items():
-        print(f"{name:<10}  {decimals(score)}")
+    measures = MEASURES if depth is None else measures_to(depth, MEASURES)
+    scores = {title: ranking_scores(judgements, run, measures) for title, run in runs.items()}
+    if len(runs) > 1:
+        print(f"{'':<10}" + "".join(f"  {title:>6}" for title in runs))
+    for name in next(iter(scores.values())):
+        print(f"{name:<10}" + "".join(f"  {decimals(of_run[name])}" for of_run in scores.values()))
     judged = sum(any(grade > 0 for grade in grades.values()) for grades in judgements.values())
     print(f"{'queries':<10}  {judged:,}")
 
@@ -238,8 +287,9 @@ def _index(args, pairs, retriever, bar):
 
     from keras_bert_rebuild.search.index import Index
     from keras_bert_rebuild.search.mining import distinct_positives
+    from keras_bert_rebuild.search.table import exists
 
-    if args.corpus is not None and args.corpus.is_dir():
+    if args.corpus is not None and exists(args.corpus):
         yield Index.open(args.corpus, retriever)
         return
     # Next to the output, whose lock is held, under another name: files that are begun under its own are removed when it is written.
@@ -247,7 +297,9 @@ def _index(args, pairs, retriever, bar):
     remove_leftovers(beside)
     folder = partial_folder(beside)
     try:
+        index = Index.open(folder / "index", retriever)
         corpus = args.corpus if args.corpus is not None else distinct_positives(pairs)
-        yield Index.build(corpus, folder / "index", retriever, progress=bar)
+        index.add(corpus, progress=lambda count: bar("indexing", count, None))
+        yield index
     finally:
         shutil.rmtree(folder, ignore_errors=True)

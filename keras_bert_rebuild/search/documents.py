@@ -151,7 +151,7 @@ def types_of(batch: Batch, types: dict[str, pa.DataType], reserved: Iterable[str
         for name, value in document.metadata.items():
             if name in reserved or not name or name.startswith("_") or {*name} & {*'.`"\\'}:
                 raise ValueError(
-                    f'expected names of metadata other than {", ".join(sorted(reserved))}, without . ` " \\ or _ at the start; '
+                    f'expected other names of metadata than {", ".join(sorted(reserved))}, without . ` " \\ or a first _; '
                     f"document {printable(document.id)!r} has {printable(name)!r}."
                 )
             if value is not None and value != [] and value != ():

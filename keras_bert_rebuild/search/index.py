@@ -25,6 +25,7 @@ from keras_bert_rebuild.search.writing import Changes, write_documents
 
 BM25 = "bm25"
 _QUERIES = 256  # queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
+_SAMPLE = 100  # documents whose vectors are the queries by which the recall of approximate search is measured
 _KEPT = 512 << 20  # bytes of vectors that stay in memory between searches, if all of them fit
 
 
@@ -41,8 +42,15 @@ class Index:
         index.search(["who wrote it?"], top_k=3, filter="year >= 1900")
     """
 
-    def __init__(self, place: str | os.PathLike[str], table: Table | None, settings: IndexSettings, retriever: Any) -> None:
-        self.place, self.settings, self._retriever = place, settings, retriever
+    def __init__(
+        self,
+        place: str | os.PathLike[str],
+        table: Table | None,
+        settings: IndexSettings,
+        retriever: Any,
+        overwrite: bool = False,
+    ) -> None:
+        self.place, self.settings, self._retriever, self._overwrites = place, settings, retriever, overwrite
         self._storage = settings.storage
         self._show(table)
 
@@ -57,6 +65,7 @@ class Index:
         rescoring: str | None = None,
         language: str | None = None,
         model_path: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
     ) -> "Index":
         """Open an index as it is now, or prepare a new one.
 
@@ -71,6 +80,7 @@ class Index:
                 "float32", or for binary ones "int8". None is "int8" for binary, and "none" for others.
             language: language of the texts of a new index, for the stems and stop words of BM25; None is English.
             model_path: where the model is, if `model` is an object, so that the index finds it later.
+            overwrite: prepare a new index in place of the one that is there, which the first `add` or `update` replaces.
 
         Raises:
             ValueError: the place is not an index, has no such snapshot, or was made with another model or other settings.
@@ -78,10 +88,10 @@ class Index:
         name = model if isinstance(model, (str, os.PathLike)) else model_path
         retriever = load_retriever(model) if isinstance(model, (str, os.PathLike)) else model
         name = None if name is None else str(Path(name).resolve()) if Path(name).exists() else str(name)
-        if not exists(place):
+        if overwrite or not exists(place):
             if snapshot is not None:
                 raise ValueError(f"expected the snapshot {printable(snapshot)!r}; there is no index at {printable(place)}.")
-            return cls(place, None, IndexSettings.for_model(retriever, dtype, rescoring, language, name), retriever)
+            return cls(place, None, IndexSettings.for_model(retriever, dtype, rescoring, language, name), retriever, overwrite)
         table = Table(place, snapshot=snapshot)
         settings = IndexSettings.from_schema(table.schema, place)
         wanted = IndexSettings(None, dtype, rescoring, language)
@@ -108,8 +118,13 @@ class Index:
             ValueError: the index has no vectors, or does not know where its model is.
         """
         if self._retriever is None:
+            self._shown()
             if self.settings.model is None:
-                what = "has no vectors, only words: search it with by='bm25'" if self._storage is None else "does not say where its "
+                what = (
+                    "has no vectors, only words: search it with by='bm25' or --bm25"
+                    if self._storage is None
+                    else "does not say where its "
+                )
                 what += "" if self._storage is None else "model is: open it with its model"
                 raise ValueError(f"the index at {printable(self.place)} {what}.")
             retriever = load_retriever(self.settings.model)
@@ -143,7 +158,10 @@ class Index:
     def _write(self, documents, update, batch_tokens, progress):
         vectors_of = None if self._storage is None else document_encoder(self.retriever, batch_tokens)
         with self._writing():
-            changes = write_documents(self.place, self.settings, vectors_of, documents_in(documents), update, progress)
+            changes = write_documents(
+                self.place, self.settings, vectors_of, documents_in(documents), update, self._overwrites, progress
+            )
+        self._overwrites = False
         self.refresh()
         return changes
 
@@ -173,12 +191,25 @@ class Index:
         """The names of the states that are kept."""
         return sorted(self._shown().tags)
 
-    def index_vectors(self) -> None:
-        """Index dense float vectors by the engine, for `search` with `approximate`; further documents join it later."""
+    def index_vectors(self, top_k: int = 10) -> float:
+        """Index dense float vectors by the engine, for `search` with `approximate`; documents that are added later join it.
+
+        Args:
+            top_k: number of documents by which the recall is measured.
+
+        Returns:
+            The recall: the mean part of the exact `top_k` documents that approximate search finds, for the vectors of a hundred
+            documents as queries.
+        """
         self._check_approximate()
         with self._writing():
             Table(self.place).index_vectors(VECTOR)
         self.refresh()
+        rows = self._shown().column("_rowid")
+        sample = np.sort(rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE])
+        vectors = self._storage.decode(self._take(sample).arrays)
+        both = zip(self.search_vectors(vectors, top_k), self.search_vectors(vectors, top_k, approximate=True), strict=True)
+        return float(np.mean([np.isin(exact.rows, near.rows).mean() for exact, near in both]))
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -325,7 +356,9 @@ class Index:
         """
         storage = self._storage
         if storage is None:
-            raise ValueError(f"the index at {printable(self.place)} has no vectors, only words: search it with by='bm25'.")
+            raise ValueError(
+                f"the index at {printable(self.place)} has no vectors, only words: search it with by='bm25' or --bm25."
+            )
         rescore = storage.rescored if rescore is None else rescore
         check_numbers(top_k=top_k, rescore=rescore)
         queries = storage.queries(list(vectors))

@@ -155,21 +155,13 @@ def check_numbers(**numbers):
             raise ValueError(f"{name} must be a whole number of at least 1; got {number!r}.")
 
 
-def check_judgements(index, judgements):
-    """Refuse judgements of documents that are missing from an index.
+def missing_judged(index, judgements):
+    """The judged documents that are not in an index.
 
     Args:
         index: an `Index`.
         judgements: `{query: {document: grade}}`.
-
-    Raises:
-        ValueError: there are such documents; the error names one and gives their number.
     """
-    judged = dict.fromkeys(name for grades in judgements.values() for name in grades)
-    present = index.documents([*judged])
-    unknown = [name for name in judged if name not in present]
-    if unknown:
-        raise ValueError(
-            f"expected judgements of documents of the index; {len(unknown):,} of {len(judged):,} judged documents are not in "
-            f"{printable(index.place)}, such as {printable(unknown[0])!r}."
-        )
+    judged = [*dict.fromkeys(name for grades in judgements.values() for name in grades)]
+    present = index.documents(judged)
+    return [name for name in judged if name not in present]

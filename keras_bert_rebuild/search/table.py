@@ -70,15 +70,26 @@ class Table:
         self.version: int = self._table.version
 
     @classmethod
-    def create(cls, place: str | os.PathLike[str], schema: pa.Schema, name: str, language: str) -> "Table":
-        """An empty table, in place of one whose creation was interrupted.
+    def create(
+        cls,
+        place: str | os.PathLike[str],
+        name: str,
+        schema: pa.Schema,
+        language: str,
+        rows: Iterable[pa.RecordBatch] | None = None,
+    ) -> "Table":
+        """A new table.
 
         Args:
             place, name: as for the class.
             schema: names and types of the columns.
             language: language of the texts, for the stems and stop words of BM25.
+            rows: the rows that replace a table of this name, in one commit; None for an empty table.
         """
-        _connection(place).create_table(name, schema=schema)
+        if rows is None:
+            _connection(place).create_table(name, schema=schema)
+        else:
+            _connection(place).create_table(name, pa.RecordBatchReader.from_batches(schema, rows), mode="overwrite")
         table = cls(place, name)
         if name == DOCUMENTS:
             table.index_words(language)
@@ -111,7 +122,7 @@ class Table:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of numbers, of all rows in the order of `batches`."""
-        parts = [batch.column(name).to_numpy() for batch in self.batches([name])]
+        parts = [batch.column(name).to_numpy() for batch in self.batches([ID if name == "_rowid" else name])]
         return np.concatenate(parts) if parts else np.zeros(0, "uint64")
 
     def take(self, rows: npt.NDArray[np.uint64], columns: Sequence[str]) -> pa.Table:

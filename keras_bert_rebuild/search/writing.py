@@ -61,6 +61,7 @@ def write_documents(
     vectors_of: Callable[[Iterable[str]], Iterator[Any]] | None,
     documents: Iterable[Document],
     update: bool,
+    overwrite: bool,
     progress: Callable[[int], object] | None = None,
 ) -> Changes:
     """Write documents into an index, which is created if there is none.
@@ -71,12 +72,13 @@ def write_documents(
         vectors_of: a function that yields the vectors of texts; None for an index without vectors.
         documents: the documents.
         update: whether documents replace other ones with the same ids.
+        overwrite: whether they replace all documents.
         progress: called with the number of documents finished since its last call.
 
     Raises:
         ValueError: an id occurs twice, metadata are invalid, or without `update` another document of the index has the same id.
     """
-    table = Table(place) if exists(place) else None
+    table = Table(place) if exists(place) and not overwrite else None
     types = {} if table is None else settings.metadata_types(table.schema)
     reserved = [] if settings.storage is None else [*settings.storage.columns]
     unfinished = _Unfinished(place, settings)
@@ -87,7 +89,7 @@ def write_documents(
         if len(differ) and not update:
             raise ValueError(
                 f"expected documents with new ids; {len(differ):,} in the index differ, such as "
-                f"{printable(batch.documents[int(differ[0])].id)!r}: update them (index.update, on the command line --add)."
+                f"{printable(batch.documents[int(differ[0])].id)!r}: update them (index.update, or --add)."
             )
         counts += len(batch) - known.sum(), len(differ), same.sum()
         finished = np.isin(batch.hashes[DOCUMENT_HASH], unfinished.hashes) & ~same
@@ -103,11 +105,14 @@ def write_documents(
             progress(len(batch))
     added, updated, unchanged = map(int, counts)
     if added + updated:
-        if table is None:
-            table = Table.create(place, settings.schema(types), DOCUMENTS, settings.language)
-        _add_columns(table, types)
-        rows = _fitted(unfinished.rows(np.concatenate(wanted), held), settings.schema(types))
-        (table.replace if updated else table.add)(rows)
+        schema = settings.schema(types)
+        rows = _fitted(unfinished.rows(np.concatenate(wanted), held), schema)
+        if overwrite and exists(place):
+            table = Table.create(place, DOCUMENTS, schema, settings.language, rows)
+        else:
+            table = Table.create(place, DOCUMENTS, schema, settings.language) if table is None else table
+            _add_columns(table, types)
+            (table.replace if updated else table.add)(rows)
     if table is not None:  # what an interrupted call left to do, too
         table.index_words(settings.language)
         table.tidy()
@@ -127,7 +132,7 @@ class _Unfinished:
 
     def add(self, rows, types):
         if self._table is None:
-            self._table = Table.create(self._place, self._settings.schema(types), UNFINISHED, self._settings.language)
+            self._table = Table.create(self._place, UNFINISHED, self._settings.schema(types), self._settings.language)
         _add_columns(self._table, types)
         self._table.add(_fitted([rows], self._settings.schema(types)))
 
@@ -174,5 +179,5 @@ def _fitted(rows, schema):
     """Yield rows with all columns of a schema, in its order; those that are missing have no values."""
     for batch in rows:
         columns = {name: batch.column(name) for name in batch.schema.names}
-        empty = {field.name: pa.nulls(len(batch), field.type) for field in schema if field.name not in columns}
-        yield pa.record_batch([(columns | empty)[name] for name in schema.names], schema=schema)
+        missing = {field.name: pa.nulls(len(batch), field.type) for field in schema if field.name not in columns}
+        yield pa.record_batch([(columns | missing)[name] for name in schema.names], schema=schema)

@@ -146,8 +146,8 @@ def years(tmp_path_factory):
         ([{"id": 99, "text": "x", "b": {"a": 1}}], "expected metadata of text .* document '99' has {'a': 1} as b"),
         ([{"id": 99, "text": "x", "b": [1, "a"]}], "expected metadata of text .* has .1, 'a'. as b"),
         ([{"id": 99, "text": "x", "b": 2**63}], "numbers of 64 bits"),
-        ([{"id": 99, "text": "x", "vector": 1}], "expected names of metadata other than .*vector.*; document '99' has 'vector'"),
-        ([{"id": 99, "text": "x", "a.b": 1}], "without .* or _ at the start; document '99' has 'a.b'"),
+        ([{"id": 99, "text": "x", "vector": 1}], "expected other names of metadata than .*vector.*; document '99' has 'vector'"),
+        ([{"id": 99, "text": "x", "a.b": 1}], "without .* or a first _; document '99' has 'a.b'"),
         ([{"id": 99, "text": "x", "_b": 1}], "document '99' has '_b'"),
         ([{"id": 99, "text": "x"}, {"id": 98, "text": "x"}, {"id": 99, "text": "y"}], "expected every id once; '99' occurs twice"),
         ([{"id": 3, "text": "new"}], "expected documents with new ids; 1 in the index differ, such as '3': update them"),
@@ -224,6 +224,20 @@ def test_snapshots_have_distinct_plain_names(years):
             years.snapshot(name)
     with pytest.raises(ValueError, match=r"expected a snapshot of .*, first\.1; got 'second'"):
         Index.open(years.place, snapshot="second")
+
+
+def test_an_index_is_replaced_at_once_and_by_other_settings(tmp_path):
+    index = Index.open(tmp_path / "index", WholeNumbers())
+    index.add([{"id": 1, "text": "w1"}, {"id": 2, "text": "w2"}])
+    new = Index.open(tmp_path / "index", Words(), dtype="float16", overwrite=True)
+    with pytest.raises(ValueError, match="occurs twice"):
+        new.add([{"id": "a", "text": "w2"}] * 2)
+    assert len(Index.open(tmp_path / "index", WholeNumbers())) == 2
+    new.add([{"id": "a", "text": "w2"}])
+    new.add([{"id": "b", "text": "w2"}])
+    assert [hit.id for hit in Index.open(tmp_path / "index", Words()).search(["w2"])[0]] == ["b", "a"]
+    assert [hit.id for hit in new.search(["w2"], by="bm25")[0]] == ["b", "a"]
+    assert len(index) == 2  # it is a reader of the old state
 
 
 def test_files_of_the_user_in_the_folder_stay(tmp_path):
