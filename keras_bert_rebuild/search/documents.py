@@ -91,7 +91,7 @@ class Batch:
     def where(self, chosen: npt.NDArray[np.bool_]) -> "Batch":
         """The documents at which `chosen`, bool `(documents,)`, is true."""
         batch = object.__new__(Batch)
-        batch.documents = [self.documents[i] for i in np.flatnonzero(chosen)]
+        batch.documents = [self.documents[i] for i in np.flatnonzero(chosen).tolist()]
         batch.hashes = {name: values[chosen] for name, values in self.hashes.items()}
         return batch
 
