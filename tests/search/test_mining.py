@@ -84,6 +84,7 @@ def test_limits_are_relative_to_the_score_of_the_positive(tmp_path, settings, ex
     (found,) = mine([TextGroup("0", "30")], index, MiningSettings(**settings))
     assert list(found.group.negatives) == expected
     np.testing.assert_allclose(found.negative_scores, [np.cos(np.deg2rad(float(text))) for text in expected], rtol=1e-6, atol=1e-7)
+    assert index.retriever.seen.count("30") <= 1  # a positive in the corpus is not embedded again
     if "margin" in settings:
         np.testing.assert_allclose(found.positive_score, np.cos(np.deg2rad(30)), rtol=1e-6)
 
