@@ -191,7 +191,7 @@ def test_approximate_search_of_a_few_documents_is_exact(tmp_path, dtype, indexed
     index = Index.open(tmp_path / "index", WholeNumbers(), dtype=dtype)
     index.add(CORPUS[:50])
     if indexed:
-        assert index.index_vectors() == 1.0  # the recall
+        assert 0.9 < index.index_vectors() <= 1  # the recall, which counts equal texts as others
     index.add(CORPUS[50:])
     for filter, corpus in ((None, CORPUS), ("year >= 40", CORPUS[40:])):
         for query, hits in zip(QUERIES, index.search(QUERIES, 5, approximate=True, filter=filter), strict=True):
