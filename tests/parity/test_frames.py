@@ -6,7 +6,7 @@ from helpers.small_tasks import small_task
 
 from keras_bert_rebuild import ClassifiedText, TaggedWords, TextClassifier, predict
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples, read_labelled
-from keras_bert_rebuild.data.labelled.tables_of_columns import splits_of
+from keras_bert_rebuild.data.tables_of_columns import splits_of
 
 pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")

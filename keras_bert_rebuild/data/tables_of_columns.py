@@ -1,18 +1,23 @@
-"""A table of columns: what examples become first, whether they come from a file or are an object of another library.
+"""A table of columns: what examples and documents become first, whether they come from a file or are an object of another library.
 
 No library is imported for its objects: they are recognised by their methods.
 """
 
+import contextlib
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from keras_bert_rebuild.data.labelled.labelled_examples import Example
 from keras_bert_rebuild.data.text_files import location
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.files.reading import parse_json
+from keras_bert_rebuild.files.reading import check_regular, parse_json
 
 # Where Hugging Face's `datasets` puts the names of integer labels into Arrow tables and Parquet files.
 _FEATURES = b"huggingface"
+# How pandas names the columns of Arrow tables and Parquet files in which it puts the index of a DataFrame.
+_INDEX = "__index_level_"
+# Rows of a part of an object that is larger than memory.
+PART = 1000
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,12 @@ class Table:
     named: bool = True
     """Whether the columns have names."""
 
+    first: int = 0
+    """The number of the first row in its source, from 0."""
+
     def where(self, row):
         """How a row is named in errors, from 0."""
-        return f"{self.source}[{row}]" if self.lines is None else location(self.source, self.lines[row])
+        return f"{self.source}[{self.first + row}]" if self.lines is None else location(self.source, self.lines[row])
 
     @property
     def listed(self):
@@ -46,12 +54,12 @@ class Table:
         return f"{len(self.names)} columns without known names"
 
 
-def table_of_cells(cells, source, lines=None, names=None):
+def table_of_cells(cells, source, lines=None, names=None, first=0):
     """A table of rows of cells.
 
     Args:
         cells: lists or tuples of values, as many in each.
-        source, lines: see `Table`.
+        source, lines, first: see `Table`.
         names: the names of the columns; None if they have none. The second of two equal names gets a number, `text.1`.
 
     Raises:
@@ -59,16 +67,16 @@ def table_of_cells(cells, source, lines=None, names=None):
     """
     width = len(names if names is not None else cells[0])
     numbered = [f"column {i + 1}" for i in range(width)] if names is None else _different(names)
-    table = Table(numbered, [], source, lines, named=names is not None)
+    table = Table(numbered, [], source, lines, names is not None, first)
     for i, row in enumerate(cells):
         if len(row) != width:
             raise ValueError(f"expected {width} columns, as in the first row; {table.where(i)} has {len(row)}.")
     return replace(table, rows=[dict(zip(numbered, row, strict=True)) for row in cells])
 
 
-def table_of_rows(rows, source, lines=None):
+def table_of_rows(rows, source, lines=None, first=0):
     """A table of dictionaries, which may have different names."""
-    return Table(list(dict.fromkeys(name for row in rows for name in row)), rows, source, lines)
+    return Table(list(dict.fromkeys(name for row in rows for name in row)), rows, source, lines, first=first)
 
 
 def table_of_columns(columns, source):
@@ -86,39 +94,55 @@ def table_of_columns(columns, source):
     return Table(list(columns), rows, source)
 
 
-def table_of_object(data, source):
-    """A table of any object with examples.
+def table_of_object(data, source, ready, first=0):
+    """A table of any object with rows.
 
     Args:
         data: a list of dictionaries, of tuples or of texts, a dictionary of lists, a DataFrame, a `datasets.Dataset`, an Arrow
             table, or what has Arrow's stream interface.
         source: how it is named in errors.
+        ready: a class; a list of such objects needs no table.
+        first: see `Table`.
 
     Returns:
         A `Table`, in which what is missing (NaN, NA, NaT, or a label of -1 with names for the others) is None; or, of a list of
-        `Example`, the list.
+        `ready`, the list.
 
     Raises:
         ValueError: it is something else, columns have different lengths, or two the same name.
     """
     columns = _columns_of(data, source)
     if columns is not None:
-        return _with_label_names(table_of_columns(columns, source), data)
-    if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
-        raise ValueError(f"expected a file, a list, a dictionary of columns, a DataFrame or a dataset; {source} is {data!r:.60}.")
-    rows = list(data)
-    if rows and all(isinstance(row, Example) for row in rows):
-        return rows
-    kinds = ((Mapping, table_of_rows), ((list, tuple), table_of_cells), (str, _table_of_texts))
-    made = next((make for kind, make in kinds if all(isinstance(row, kind) for row in rows)), None)
-    if made is None:
-        odd = next((i for i, row in enumerate(rows) if type(row) is not type(rows[0])), 0)
-        value = printable(repr(rows[odd])[:60])
-        raise ValueError(f"expected examples, dictionaries, tuples or texts, all of one kind; {source}[{odd}] is {value}.")
-    if not rows:
-        return Table([], [], source)
-    plain = [{name: _plain(value) for name, value in row.items()} if isinstance(row, Mapping) else _plain(row) for row in rows]
-    return _with_label_names(made(plain, source), data)
+        return _with_label_names(replace(table_of_columns(columns, source), first=first), data)
+    return _table_of_items(_items(data, source), data, source, ready, first)
+
+
+def tables_of_object(data, source, ready):
+    """Yield the parts of an object, `PART` rows each: a dataset on disk or an iterator need not fit into memory.
+
+    Args:
+        data, source, ready: as for `table_of_object`.
+
+    Yields:
+        What `table_of_object` returns for each part; a dictionary of columns is one part.
+    """
+    if isinstance(data, Mapping):
+        yield table_of_object(data, source, ready)
+    elif _is_frame(data) or (hasattr(data, "column_names") and hasattr(data, "__len__")):
+        for first in range(0, len(data), PART):
+            yield table_of_object(_part(data, first), source, ready, first)
+    elif hasattr(data, "__arrow_c_stream__") and not hasattr(data, "tolist"):
+        first = 0
+        for batch in import_pyarrow(source).RecordBatchReader.from_stream(data):
+            yield table_of_object(batch, source, ready, first)
+            first += len(batch)
+    else:
+        items = iter(_items(data, source))
+        for first in itertools.count(0, PART):
+            part = list(itertools.islice(items, PART))
+            if not part:
+                return
+            yield _table_of_items(part, data, source, ready, first)
 
 
 def splits_of(data):
@@ -166,13 +190,36 @@ def import_pyarrow(what):
     return pyarrow
 
 
+@contextlib.contextmanager
+def opened_parquet(path):
+    """Open a Parquet file as a `pyarrow.parquet.ParquetFile`.
+
+    Args:
+        path: the file.
+
+    Yields:
+        The file, and how many bytes each of its row groups takes in memory.
+
+    Raises:
+        ValueError: pyarrow is missing, or the file is damaged or of another format.
+    """
+    pyarrow = import_pyarrow(path)
+    check_regular(path)
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            yield file, [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"expected a Parquet file; {path} is not one: {str(error).splitlines()[0]}") from None
+
+
 def _columns_of(data, source):
     """The columns of an object by name; None if it has rows."""
     if isinstance(data, Mapping):
         return data
     for convert in ("to_pydict", "to_dict"):  # Arrow, datasets
         if hasattr(data, "column_names") and hasattr(data, convert):
-            return getattr(data, convert)()
+            columns = getattr(data, convert)()
+            return {name: values for name, values in columns.items() if not str(name).startswith(_INDEX)}
     if _is_frame(data):
         names = list(data.columns)
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -182,6 +229,45 @@ def _columns_of(data, source):
     if hasattr(data, "__arrow_c_stream__") and not (hasattr(data, "tolist") or hasattr(data, "to_list")):  # a single column
         return import_pyarrow(source).table(data).to_pydict()
     return None
+
+
+def _items(data, source):
+    """An object that has items and no columns.
+
+    Raises:
+        ValueError: it has neither.
+    """
+    if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
+        raise ValueError(f"expected a file, a list, a dictionary of columns, a DataFrame or a dataset; {source} is {data!r:.60}.")
+    return data
+
+
+def _table_of_items(items, data, source, ready, first):
+    """The table of some items of an object, or a list of those that need no table."""
+    rows = list(items)
+    if rows and all(isinstance(row, ready) for row in rows):
+        return rows
+    kinds = ((Mapping, table_of_rows), ((list, tuple), table_of_cells), (str, _table_of_texts))
+    made = next((make for kind, make in kinds if all(isinstance(row, kind) for row in rows)), None)
+    if made is None:
+        odd = next((i for i, row in enumerate(rows) if type(row) is not type(rows[0])), 0)
+        value = printable(repr(rows[odd])[:60])
+        raise ValueError(
+            f"expected dictionaries, tuples, texts or {ready.__name__}s, all of one kind; {source}[{first + odd}] is {value}."
+        )
+    if not rows:
+        return Table([], [], source)
+    plain = [{name: _plain(value) for name, value in row.items()} if isinstance(row, Mapping) else _plain(row) for row in rows]
+    return _with_label_names(made(plain, source, first=first), data)
+
+
+def _part(data, first):
+    """`PART` rows of a DataFrame, an Arrow table or a dataset."""
+    if hasattr(data, "iloc"):  # pandas
+        return data.iloc[first : first + PART]
+    if hasattr(data, "slice"):  # Arrow, polars
+        return data.slice(first, PART)
+    return data.select(range(first, min(first + PART, len(data))))  # datasets
 
 
 def _is_frame(data):
@@ -198,7 +284,7 @@ def _values(column, name, source):
 
 
 def _plain(value):
-    """A value as a file has it: arrays and tuples as lists, numbers of NumPy as numbers, and what is missing as None."""
+    """A value as a file has it: arrays and tuples as lists, numbers and times as those of Python, and what is missing as None."""
     if isinstance(value, (str, int)) or value is None:
         return value
     if isinstance(value, Mapping):
@@ -208,11 +294,13 @@ def _plain(value):
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
     # NaN and pandas's NaT differ from themselves; its NA has no truth value.
-    return None if type(value).__name__ == "NAType" or value != value else value
+    if type(value).__name__ == "NAType" or value != value:
+        return None
+    return value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value
 
 
-def _table_of_texts(texts, source):
-    return table_of_cells([(text,) for text in texts], source)
+def _table_of_texts(texts, source, first):
+    return table_of_cells([(text,) for text in texts], source, first=first)
 
 
 def _with_label_names(table, data):
