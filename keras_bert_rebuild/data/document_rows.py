@@ -19,7 +19,8 @@ from pathlib import Path
 
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import labelled_json
 from keras_bert_rebuild.data.tables import cells_of, column_names, decoded_rows, delimiter_of, json_objects
-from keras_bert_rebuild.data.tables_of_columns import PART, opened_parquet, table_of_columns, table_of_object
+from keras_bert_rebuild.data.tables_of_columns import table_of_columns
+from keras_bert_rebuild.data.tables_of_objects import PART, opened_parquet, table_of_object
 from keras_bert_rebuild.data.text_files import location, opened, stream_lines, suffix_of
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_bert_rebuild.data.document_rows import LINE_NUMBERS, names_by_part, rows_of_path
-from keras_bert_rebuild.data.tables_of_columns import Table, table_of_object, tables_of_object
+from keras_bert_rebuild.data.tables_of_columns import Table
+from keras_bert_rebuild.data.tables_of_objects import table_of_object, tables_of_object
 from keras_bert_rebuild.data.text_files import location, read_lines, stream_lines, suffix_of
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.limits import check_limit
@@ -153,7 +154,11 @@ BEIR = ("query-id", "corpus-id", "score")
 
 
 def is_beir(source: Any) -> bool:
-    """Whether judgements, as for `read_judgements`, are in a file with BEIR's header: its queries may be documents, and do not find themselves."""
+    """Whether judgements are in a file with BEIR's header, or in a folder of BEIR: there queries do not find themselves.
+
+    Args:
+        source: as for `read_judgements`.
+    """
     if not isinstance(source, (str, os.PathLike)):
         return False
     _, header = next(stream_lines(_judgements_file(source)), (0, ""))

@@ -4,7 +4,6 @@ import gzip
 import itertools
 import json
 import lzma
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -50,16 +49,6 @@ def test_a_corpus_of_beir_and_a_table_have_the_same_documents(tmp_path):
 def test_the_number_of_a_line_is_the_id_of_a_plain_text(tmp_path):
     (tmp_path / "corpus.txt").write_text("one\ttext\r\n\n  \nthree\n", encoding="utf-8")
     assert list(documents_in(tmp_path / "corpus.txt")) == [Document("1", "", "one\ttext"), Document("4", "", "three")]
-
-
-def test_a_corpus_is_read_in_constant_memory(tmp_path):
-    with open(tmp_path / "corpus.tsv", "w", encoding="utf-8") as file:
-        file.writelines(f"{i}\t{'word ' * 100}\n" for i in range(20_000))  # 10 MB
-    tracemalloc.start()
-    assert sum(1 for _ in documents_in(tmp_path / "corpus.tsv")) == 20_000
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4e6
 
 
 def test_queries_have_ids(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, ScoredPair, TaggedWords, TextGroup
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples, read_labelled
 from keras_bert_rebuild.data.tables import column_names, decoded_rows, read_cells, write_table
-from keras_bert_rebuild.data.tables_of_columns import in_form_of, splits_of
+from keras_bert_rebuild.data.tables_of_objects import in_form_of, splits_of
 
 ROWS = [{"id": 7, "sentence": "a b", "label": "x", "n": None}, {"id": 9, "sentence": "c", "label": "y", "n": 2.0}]
 COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}

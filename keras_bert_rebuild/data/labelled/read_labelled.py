@@ -10,13 +10,8 @@ from keras_bert_rebuild.data.labelled.find_columns import are_names, check_parts
 from keras_bert_rebuild.data.labelled.labelled_examples import Example
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import labelled_json, read_squad, read_words
 from keras_bert_rebuild.data.tables import column_names, decoded_rows, delimiter_of, json_objects, read_cells
-from keras_bert_rebuild.data.tables_of_columns import (
-    opened_parquet,
-    table_of_cells,
-    table_of_columns,
-    table_of_object,
-    table_of_rows,
-)
+from keras_bert_rebuild.data.tables_of_columns import table_of_cells, table_of_columns, table_of_rows
+from keras_bert_rebuild.data.tables_of_objects import opened_parquet, table_of_object
 from keras_bert_rebuild.data.text_files import location, read_lines, suffix_of
 from keras_bert_rebuild.files.limits import check_limit
 

@@ -10,7 +10,7 @@ from typing import Any
 from keras_bert_rebuild.data.labelled.read_labelled import read_labelled
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import check_unique_ids
 from keras_bert_rebuild.data.tables import write_table
-from keras_bert_rebuild.data.tables_of_columns import import_pyarrow, in_form_of
+from keras_bert_rebuild.data.tables_of_objects import import_pyarrow, in_form_of
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import ANSWERS, ANSWERS_MARK
 from keras_bert_rebuild.files.output import claimed_file

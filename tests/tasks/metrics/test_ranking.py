@@ -51,7 +51,7 @@ def test_scores_are_means_of_their_definitions(queries, k):
 def test_the_usual_measures_have_no_name_deeper_than_the_run(rankings):
     run = {f"q{i}": ranking for i, ranking in enumerate(rankings)}
     judgements = {query: {"d0": 1, "d3": 2} for query in run}
-    depth = max(1, *map(len, run.values()), 1)
+    depth = max(1, *map(len, rankings))
     figures = ranking_scores(judgements, run)
     assert figures == ranking_scores(judgements, run, [f"{name}@{depth}" for name in ("ndcg", "mrr", "recall", "map")])
     assert list(figures) == measures_to(depth, SEARCH_METRICS)
