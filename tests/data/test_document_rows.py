@@ -136,6 +136,15 @@ def test_tables_of_pandas_and_arrow_and_parquet_have_the_same_documents(tmp_path
             assert list(documents_in(source)) == expected, source
 
 
+def test_a_row_of_parquet_is_named_by_its_number(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    monkeypatch.setattr(document_rows, "PART", 2)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"id": [1, 2, 3, 4], "text": ["a", "b", "c", None]}), tmp_path / "d.parquet")
+    with pytest.raises(ValueError, match=r"expected a string as text; got None in .*d\.parquet\[3\]\."):
+        list(documents_in(tmp_path / "d.parquet"))
+
+
 def test_times_of_pandas_are_those_of_python():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"id": [1, 2], "text": ["a", "b"], "day": pandas.to_datetime(["2020-01-02", None])})
