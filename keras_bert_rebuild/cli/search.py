@@ -156,7 +156,9 @@ def _search_file(args):
         write_run(args.output, result)
         print(f"wrote       {args.output}  {counted(len(result), 'query')}, {counted(sum(map(len, result.values())), 'document')}")
     if judgements is not None:
-        depth = min(top_k, args.depth) if args.rerank is not None or args.candidates is not None else top_k
+        rankings = 1 if args.rerank is not None else 1 + len(args.fuse)  # of at most `depth` documents each
+        is_limited = args.rerank is not None or args.candidates is not None or args.fuse
+        depth = min(top_k, args.depth * rankings) if is_limited else top_k
         runs = {"search": result} if args.bm25 else {"search": result, BM25: ranked(filter=args.filter, by=BM25)}
         _print_scores(judgements, runs, None if depth >= len(index) else depth)
     return 0

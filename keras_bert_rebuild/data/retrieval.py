@@ -1,42 +1,32 @@
-"""Documents and queries with ids, from BEIR files, tables and plain text; relevance judgements and runs, in TREC and BEIR files.
+"""Documents and queries with ids, from files, folders and objects; relevance judgements and runs, in TREC and BEIR files.
 
-    corpus.jsonl    BEIR: on every line an object with `_id`, `text` and optionally `title`
-    corpus.tsv      id, text and optionally title, separated by tabs, or in the order of a first line with such names
-    corpus.txt      a document per line; its id is the line number, from 1
-    queries.jsonl   BEIR: `_id` and `text`
-    queries.tsv     id and text, or a first line with such names
+The formats of documents and queries are those of `data.document_rows`. The folder of a BEIR data set has `corpus.jsonl`,
+`queries.jsonl` and, in `qrels`, judgements such as `test.tsv`.
 
-All are UTF-8 and may be compressed (`.gz` or `.xz`). An id has no white space, which separates the columns of TREC files.
+Ids in files, and those of queries and judgements, are texts: 7 and "7" are the same. Documents in an object may have whole numbers
+as ids, which stay so. An id has no white space, which separates the columns of TREC files.
 """
 
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert_rebuild.data.text_files import LONGEST_LINE, location, opened, read_lines, suffix_of
+from keras_bert_rebuild.data.document_rows import LINE_NUMBERS, names_by_part, rows_of_path
+from keras_bert_rebuild.data.tables_of_columns import Table
+from keras_bert_rebuild.data.tables_of_objects import table_of_object, tables_of_object
+from keras_bert_rebuild.data.text_files import location, read_lines, stream_lines, suffix_of
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.reading import is_of_type
 
-_JSON = (".jsonl", ".ndjson")
-_PLAIN = (".txt", ".md")
-# Column names of a table by part, in the order of a table without a header.
-_COLUMNS = {
-    "id": ("id", "_id", "docid", "doc_id", "document_id", "corpus-id", "corpus_id", "pid", "qid", "query_id", "query-id"),
-    "text": ("text", "contents", "content", "body", "passage", "document", "query", "question"),
-    "title": ("title",),
-}
-_UNNAMED = tuple(_COLUMNS)
-
 
 class Document(NamedTuple):
     """A text that can be searched for."""
 
-    id: str
+    id: str | int
     """Its id in the corpus."""
 
     title: str
@@ -54,172 +44,151 @@ class Document(NamedTuple):
         return f"{self.title} {self.text}" if self.title else self.text
 
 
-def read_corpus(path: str | os.PathLike[str]) -> Iterator[Document]:
-    """Yield the documents of a file in order, using constant memory.
-
-    Args:
-        path: a file as described above. Empty lines are skipped.
-
-    Raises:
-        ValueError: the suffix of the file is unknown, a line has no id or no text, or the file is damaged or not UTF-8; the error
-            names the line. Duplicate ids are not detected, since that would take memory: `documents.py` detects them.
-    """
-    path = _checked(path, "a corpus")
-    suffix, header = suffix_of(path), None
-    for number, line in _lines(path):
-        where = location(printable(path), number)
-        if suffix in _JSON:
-            yield _of_json(line, where)
-        elif suffix in _PLAIN:
-            yield Document(str(number), "", line)
-        elif number > 1 or (header := _header(line.split("\t"), where)) is None:
-            yield _of_columns(line.split("\t"), where, header or _UNNAMED)
-
-
 def documents_in(source: Any) -> Iterator[Document]:
-    """Yield the documents of a file or of an object."""
-    if isinstance(source, (str, os.PathLike)):
-        yield from read_corpus(source)
-        return
-    for each in source:
-        if isinstance(each, Document):
-            yield each
-        else:
-            rest = {name: value for name, value in each.items() if name not in ("id", "title", "text")}
-            yield Document(each["id"], each.get("title") or "", each["text"], rest)
-
-
-def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The queries of a file, `{id: text}`, in file order.
+    """Yield documents in order, in memory that does not grow with their number, but for .json and dictionaries of lists.
 
     Args:
-        path: a `.jsonl` or `.tsv` file as described above. Ids are required, since judgements refer to them.
+        source: a file or folder, see `data.document_rows`; a list or an iterator of `Document`s or of dictionaries; a dictionary of
+            lists, a DataFrame, a `datasets.Dataset`, an Arrow table, or what has Arrow's stream interface. A row has an id (`id`,
+            `_id`, `docid` and the like), a text (`text`, `contents` and the like) and perhaps a `title`; everything else with a
+            value is metadata, also what is in a dictionary `metadata`.
 
     Raises:
-        ValueError: the file has no ids or no queries, an id occurs twice, or as for `read_corpus`.
+        ValueError: the format is unknown, a row has no id or no text, or a file is damaged or not UTF-8; the error names the line
+            or the index. Duplicate ids are not detected, since that would take memory: an index detects them.
     """
-    path = _checked(path, "queries")
-    if suffix_of(path) in _PLAIN:
-        raise ValueError(
-            f"expected queries with ids, a .jsonl file of _id and text or a .tsv file; {printable(path)} has only texts."
-        )
+    return _documents(source, "corpus", "documents", ("id", "text", "title"))
+
+
+def read_queries(source: Any) -> dict[str, str]:
+    """Queries, `{id: text}`, in their order.
+
+    Args:
+        source: as for `documents_in`, but for plain texts, which have no ids for judgements to refer to; a folder has a file
+            `queries`, such as `queries.jsonl`. Or a dictionary from ids to texts.
+
+    Raises:
+        ValueError: there are no queries, an id occurs twice, or as for `documents_in`.
+    """
+    if isinstance(source, (str, os.PathLike)) and suffix_of(source) in LINE_NUMBERS:
+        raise ValueError(f"expected queries with ids, such as a .jsonl file of _id and text; {printable(source)} has only texts.")
+    if isinstance(source, Mapping) and all(isinstance(text, str) for text in source.values()):
+        source = [{"id": name, "text": text} for name, text in source.items()]
     queries: dict[str, str] = {}
-    header = None
-    for number, line in _lines(path):
-        where = location(printable(path), number)
-        if suffix_of(path) in _JSON:
-            query = _of_json(line, where)
-        elif number == 1 and (header := _header(line.split("\t"), where)) is not None:
-            continue
-        else:
-            query = _of_columns(line.split("\t"), where, header or _UNNAMED[:2])
-        if query.id in queries:
-            raise ValueError(f"expected unique query ids; {where} has {printable(query.id)!r} again.")
-        queries[query.id] = query.text
+    for query in _documents(source, "queries", "queries", ("id", "text")):
+        if str(query.id) in queries:
+            raise ValueError(f"expected unique query ids; {_shown(source, 'queries')} has {printable(query.id)!r} again.")
+        queries[str(query.id)] = query.text
     if not queries:
-        raise ValueError(f"expected at least one query; {printable(path)} has none.")
+        raise ValueError(f"expected at least one query; {_shown(source, 'queries')} has none.")
     return queries
 
 
-def checked_id(value: object, where: str) -> str:
-    """An id as a string.
+def _shown(source, what):
+    return printable(source) if isinstance(source, (str, os.PathLike)) else what
+
+
+def _documents(source, name, what, columns):
+    """Yield the documents or queries of a source.
+
+    Args:
+        source: see `documents_in`.
+        name, columns: as for `rows_of_path`.
+        what: how an object is named in errors.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        for row, where in rows_of_path(source, name, columns):
+            document = _document(row, where)
+            yield document._replace(id=str(document.id))
+        return
+    count = 0
+    for part in tables_of_object(source, what, Document):
+        rows = part if isinstance(part, list) else part.rows
+        if rows is not part and rows and not part.named:
+            raise ValueError(f"expected dictionaries with an id and a text, or Documents; {what} has {part.listed}.")
+        for row in rows:
+            where = f"{what}[{count}]"
+            yield _checked(row, where) if isinstance(row, Document) else _document(row, where)
+            count += 1
+
+
+def _document(row, where):
+    """The document of a row, a dictionary."""
+    parts = names_by_part(tuple(row))
+    if not {"id", "text"} <= parts.keys():
+        listed = printable(", ".join(map(str, row))) or "nothing"
+        raise ValueError(f"expected an id and a text, such as _id and text; {where} has {listed}.")
+    title = row[parts["title"]] if "title" in parts else None
+    used = {*parts.values()}
+    metadata = {str(name): value for name, value in row.items() if name not in used and value is not None}
+    inner = metadata.get("metadata")
+    if isinstance(inner, Mapping):
+        del metadata["metadata"]
+        twice = next((name for name in inner if name in metadata), None)
+        if twice is not None:
+            raise ValueError(f"expected a name of metadata once; {where} has {printable(twice)} in metadata, too.")
+        metadata |= {name: value for name, value in inner.items() if value is not None}
+    return _checked(Document(row[parts["id"]], "" if title is None else title, row[parts["text"]], metadata), where)
+
+
+def _checked(document, where):
+    """The document, its title without white space around it.
 
     Raises:
-        ValueError: it is neither a string nor an integer, is empty, or contains white space.
+        ValueError: its id is neither a word nor a whole number of at most 63 bits, or title or text are no strings.
     """
-    name = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
-    if len(name.split()) != 1 or name != name.strip() or "\0" in name:
-        raise ValueError(f"expected an id, a word without white space; {where} has {value!r:.40}.")
-    check_limit("document_id_characters", len(name), f"the id in {where}")
-    return name
-
-
-def _checked(path, what):
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"expected a file of {what}; {printable(path)} {'is a folder' if path.is_dir() else 'does not exist'}.")
-    suffixes = (*_JSON, ".tsv", *_PLAIN)
-    if suffix_of(path) not in suffixes:
-        raise ValueError(f"expected a file whose name ends in {', '.join(suffixes)}, before .gz or .xz; got {printable(path)}.")
-    return path
-
-
-def _lines(path):
-    """Yield `(number, line)` for every line that is not empty, without its line end."""
-    with opened(path) as (stream, _):
-        number = 0
-        while content := stream.readline(4 * LONGEST_LINE + 2):
-            number += 1
-            try:
-                line = content.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"expected text in UTF-8; {location(path, number)} is not, at byte {error.start}.") from None
-            if len(line) > LONGEST_LINE:
-                check_limit("cell_characters", len(line), location(path, number))
-            if line and not line.isspace():
-                yield number, line
-
-
-def _of_json(line, where):
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"expected a JSON object; {where} is not one: {printable(error)}.") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"expected a JSON object with _id and text; got {line!r:.60} in {where}.")
-    name = next((name for name in ("_id", "id") if name in value), None)
-    if name is None:
-        raise ValueError(f"expected an object with _id; {where} has {', '.join(map(repr, value)) or 'nothing'}.")
-    title = value.get("title")
-    for part, text in (("text", value.get("text")), ("title", "" if title is None else title)):
-        if not isinstance(text, str):
-            raise ValueError(f"expected a string as {part}; got {text!r:.40} in {where}.")
-    return Document(checked_id(value[name], where), (title or "").strip(), value["text"])
-
-
-def _header(cells, where):
-    """The parts that the first line of a table names, in its order; None if it does not begin with the name of an id."""
-    names = [cell.strip().lower() for cell in cells]
-    parts = tuple(next((part for part, spellings in _COLUMNS.items() if name in spellings), name) for name in names)
-    if parts[0] != "id" or len(parts) == 1:
-        return None
-    if not {"id", "text"} <= {*parts} <= {*_COLUMNS} or len({*parts}) < len(parts):
-        raise ValueError(f"expected a header with an id, a text and optionally a title, once each; {where} has {', '.join(names)}.")
-    return parts
-
-
-def _of_columns(cells, where, parts):
-    if len(cells) not in ({2, len(parts)} if parts == _UNNAMED else {len(parts)}):
-        columns = "id, text and optionally title" if parts == _UNNAMED else " and ".join([", ".join(parts[:-1]), parts[-1]])
-        raise ValueError(f"expected {columns}, separated by tabs; {where} has {len(cells)} column{'s' * (len(cells) != 1)}.")
-    fields = dict(zip(parts, cells, strict=False))
-    return Document(checked_id(fields["id"], where), fields.get("title", "").strip(), fields["text"])
+    name = document.id
+    word = str(name) if isinstance(name, str) or is_of_type(name, int) else ""
+    if len(word.split()) != 1 or word != word.strip() or "\0" in word:
+        raise ValueError(f"expected an id, a word without white space; {where} has {name!r:.40}.")
+    check_limit("document_id_characters", len(word), f"the id in {where}")
+    for part in ("text", "title"):
+        value = getattr(document, part)
+        if not isinstance(value, str):
+            raise ValueError(f"expected a string as {part}; got {value!r:.40} in {where}.")
+    return document if document.title == document.title.strip() else document._replace(title=document.title.strip())
 
 
 # The header of BEIR's judgements.
 BEIR = ("query-id", "corpus-id", "score")
 
 
-def is_beir(path: str | os.PathLike[str]) -> bool:
-    """Whether a file of judgements has BEIR's header."""
-    return tuple(read_lines(path)[0].split("\t")) == BEIR
+def is_beir(source: Any) -> bool:
+    """Whether judgements are in a file with BEIR's header, or in a folder of BEIR: there queries do not find themselves.
+
+    Args:
+        source: as for `read_judgements`.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    _, header = next(stream_lines(_judgements_file(source)), (0, ""))
+    return tuple(header.rstrip("\r\n").split("\t")) == BEIR
 
 
-def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
+def read_judgements(source: Any) -> dict[str, dict[str, int]]:
     """Read relevance judgements ("qrels").
 
     Args:
-        path: a file in UTF-8, possibly compressed (`.gz` or `.xz`): TREC, with query, an unused column, document and grade on each
-            line; or BEIR, with query, document and grade separated by tabs, under a header `query-id`, `corpus-id`, `score`.
+        source: a file in UTF-8, possibly compressed (`.gz` or `.xz`): TREC, with query, an unused column, document and grade on
+            each line; or BEIR, with query, document and grade separated by tabs, under a header `query-id`, `corpus-id`, `score`.
+            A folder in BEIR's format, of whose `qrels` the file `test.tsv` or the only one is read. `{query: {document: grade}}`,
+            or another object as for `documents_in`, with columns such as those of BEIR.
 
     Returns:
-        `{query: {document: grade}}` in the order of the file.
+        `{query: {document: grade}}` in the order of the source.
 
     Raises:
         ValueError: a line has other columns, a grade is not an integer of at most 63 bits, or a document is judged twice; the error
             names the line.
     """
     judgements: dict[str, dict[str, int]] = {}
+    if not isinstance(source, (str, os.PathLike)):
+        for query, document, grade, where in _judgements_of_object(source):
+            if not is_of_type(grade, int):
+                raise ValueError(f"expected a whole number as grade; {where} has {grade!r:.40}.")
+            _add(judgements, str(query), str(document), int(grade), where)
+        return judgements
+    path = _judgements_file(source)
     lines = read_lines(path)
     beir = tuple(lines[0].split("\t")) == BEIR
     for number, line in enumerate(lines[beir:], 1 + beir):
@@ -239,6 +208,32 @@ def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
             raise ValueError(f"expected a whole number as grade; {where} has {grade!r:.40}.")
         _add(judgements, query, document, value, where)
     return judgements
+
+
+def _judgements_of_object(source):
+    """Yield `(query, document, grade, where)`."""
+    if isinstance(source, Mapping) and all(isinstance(grades, Mapping) for grades in source.values()):
+        for query, grades in source.items():
+            yield from ((query, document, grade, f"judgements[{query!r}]") for document, grade in grades.items())
+        return
+    table = table_of_object(source, "judgements", Document)
+    parts = names_by_part(tuple(table.names), "judgement") if isinstance(table, Table) else {}
+    if len(parts) < 3:
+        raise ValueError(f"expected the columns {', '.join(BEIR)}; judgements has {getattr(table, 'listed', 'documents')}.")
+    for i, row in enumerate(table.rows):
+        yield *(row.get(parts[part]) for part in ("query", "document", "grade")), table.where(i)
+
+
+def _judgements_file(source):
+    """A file of judgements, or that of a folder in BEIR's format."""
+    path = Path(source)
+    if not path.is_dir():
+        return path
+    files = {file.name.split(".")[0]: file for file in sorted(path.glob("qrels/*")) if suffix_of(file) == ".tsv"}
+    if "test" not in files and len(files) != 1:
+        listed = ", ".join(file.name for file in files.values()) or "none"
+        raise ValueError(f"expected a folder with judgements in qrels/test.tsv, or in one file; {printable(path)} has {listed}.")
+    return files["test"] if "test" in files else next(iter(files.values()))
 
 
 def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
@@ -285,7 +280,7 @@ def write_run(path: str | os.PathLike[str], run: Mapping[str, Mapping[str, float
     lines = []
     for query, scores in run.items():
         for rank, document in enumerate(sorted(scores, key=lambda each: -scores[each]), 1):
-            columns = query, "Q0", document, str(rank), repr(float(scores[document])), name
+            columns = str(query), "Q0", str(document), str(rank), repr(float(scores[document])), name
             wrong = next((column for column in columns if len(column.split()) != 1 or column != column.strip()), None)
             if wrong is not None or math.isnan(scores[document]):
                 shown = "NaN" if wrong is None else repr(wrong)
@@ -295,7 +290,7 @@ def write_run(path: str | os.PathLike[str], run: Mapping[str, Mapping[str, float
 
 
 def _add(table, query, document, value, where):
-    of_query = table.setdefault(query, {})
-    if document in of_query:
+    values = table.setdefault(query, {})
+    if document in values:
         raise ValueError(f"expected a document at most once per query; {where} has {document!r} again for {query!r}.")
-    of_query[document] = value
+    values[document] = value

@@ -67,6 +67,29 @@ def opened(path, wanted="the corpus must have intact files"):
             raise ValueError(f"{wanted}; {path} is damaged: {str(error).rstrip('.')}.") from None
 
 
+def stream_lines(path):
+    """Yield `(number, line)` for every line of a file of any size, with its line end and without a byte order mark.
+
+    Args:
+        path: a `Path` of a file in UTF-8, plain, `.gz` or `.xz`.
+
+    Raises:
+        ValueError: the file is damaged or in another encoding, or a line is too long; the error names the line.
+    """
+    with opened(path, "expected an intact compressed file") as (stream, _):
+        number = 0
+        while content := stream.readline(4 * LONGEST_LINE + 2):
+            number += 1
+            try:
+                line = content.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                where = location(printable(path), number)
+                raise ValueError(f"expected text in UTF-8; {where} is not, at byte {error.start}.") from None
+            if len(line) > LONGEST_LINE:
+                check_limit("cell_characters", len(line.rstrip("\r\n")), location(printable(path), number))
+            yield number, line
+
+
 def lines_of(stream, line_bytes):
     """Split bytes into lines, and long lines into pieces.
 

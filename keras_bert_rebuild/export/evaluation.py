@@ -11,7 +11,7 @@ import numpy as np
 from keras_bert_rebuild.data.batches import bucket_lengths
 from keras_bert_rebuild.data.buckets import Buckets
 from keras_bert_rebuild.data.max_sim import max_sim
-from keras_bert_rebuild.data.retrieval import read_corpus, read_judgements, read_queries
+from keras_bert_rebuild.data.retrieval import documents_in, read_judgements, read_queries
 from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
 from keras_bert_rebuild.export.openvino import OpenVINORunner, calibration_texts
 from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS
@@ -43,8 +43,8 @@ class Evaluation:
 
     @classmethod
     def read(cls, queries: str | os.PathLike[str], corpus: str | os.PathLike[str], judgements: str | os.PathLike[str]) -> Self:
-        """Read TREC or BEIR files: see `read_queries`, `read_corpus` and `read_judgements`."""
-        documents = {document.id: document.full_text for document in read_corpus(corpus)}
+        """Read TREC or BEIR files: see `read_queries`, `documents_in` and `read_judgements`."""
+        documents = {str(document.id): document.full_text for document in documents_in(corpus)}
         return cls(read_queries(queries), documents, read_judgements(judgements))
 
     def candidates(self, query: str) -> list[str]:

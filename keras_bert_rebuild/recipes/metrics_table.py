@@ -5,7 +5,7 @@ import io
 import math
 from pathlib import Path
 
-from keras_bert_rebuild.data.labelled.tables import read_cells
+from keras_bert_rebuild.data.tables import read_cells
 from keras_bert_rebuild.data.text_files import location
 from keras_bert_rebuild.explain.drawing import STYLE, WIDE, Chart
 from keras_bert_rebuild.files.durable import naming_full_disk, write_text

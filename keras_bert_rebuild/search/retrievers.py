@@ -2,10 +2,14 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from keras_bert_rebuild.files.printable import printable
+
+# Judged documents that are read from an index at once.
+_JUDGED = 1000
 
 
 class Retriever(Protocol):
@@ -156,12 +160,18 @@ def check_numbers(**numbers):
 
 
 def missing_judged(index, judgements):
-    """The judged documents that are not in an index.
+    """The ids of judged documents that an index does not have, in the order of the judgements.
 
     Args:
         index: an `Index`.
-        judgements: `{query: {document: grade}}`.
+        judgements: `{query: {document: grade}}`; a whole number as an id of the index is the text of its digits here.
     """
-    judged = [*dict.fromkeys(name for grades in judgements.values() for name in grades)]
-    present = index.documents(judged)
-    return [name for name in judged if name not in present]
+    names = [*dict.fromkeys(name for grades in judgements.values() for name in grades)]
+    is_whole = bool(len(index)) and isinstance(next(iter(index)).id, int)
+    missing = []
+    for first in range(0, len(names), _JUDGED):
+        part = names[first : first + _JUDGED]
+        ids = [int(name) for name in part if re.fullmatch("-?[0-9]{1,18}", name)] if is_whole else part
+        present = {*map(str, index.documents(ids))} if len(index) else {}
+        missing += [name for name in part if name not in present]
+    return missing

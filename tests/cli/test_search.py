@@ -132,6 +132,14 @@ def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
     assert said_by_verb("search", capsys, *arguments, "--qrels", "qrels").out in said.out
     said = said_by_verb("search", capsys, *arguments, "--qrels", "qrels", "--top-k", 3, "--bm25").out
     assert [line.split()[0] for line in said.splitlines()] == ["ndcg@3", "mrr@3", "recall@3", "map@3", "queries"]
+    for options, depth in ((["--depth", 1, "--fuse", "bm25"], 2), (["--depth", 2, "--candidates", "bm25"], 2)):
+        said = said_by_verb("search", capsys, *arguments, "--qrels", "qrels", "--top-k", 3, *options).out
+        assert {line.split()[0] for line in said.splitlines()} > {
+            f"ndcg@{depth}",
+            f"mrr@{depth}",
+            f"recall@{depth}",
+            f"map@{depth}",
+        }
 
 
 @pytest.mark.slow

@@ -4,16 +4,23 @@ import gzip
 import itertools
 import json
 import lzma
-import tracemalloc
 
 import numpy as np
 import pytest
 
 from keras_bert_rebuild.data import max_sim as module
 from keras_bert_rebuild.data.max_sim import max_sim, stored_vectors
-from keras_bert_rebuild.data.retrieval import Document, read_corpus, read_judgements, read_queries, read_run, write_run
+from keras_bert_rebuild.data.retrieval import (
+    Document,
+    documents_in,
+    is_beir,
+    read_judgements,
+    read_queries,
+    read_run,
+    write_run,
+)
 
-ROWS = [Document("a", "A title", "one text"), Document("b", "", "zwei\u2028Zeilen"), Document("7", "", "x")]
+ROWS = [Document("a", "A title", "one text", {"url": "x"}), Document("b", "", "zwei\u2028Zeilen"), Document("7", "", "x")]
 
 
 def write_beir(path):
@@ -28,30 +35,20 @@ def write_beir(path):
 
 def test_a_corpus_of_beir_and_a_table_have_the_same_documents(tmp_path):
     write_beir(tmp_path / "corpus.jsonl")
-    table = "id\ttext\ttitle\na\tone text\tA title\nb\tzwei\u2028Zeilen\n\n7\tx\t\n"
+    table = "id\ttext\ttitle\turl\na\tone text\tA title\tx\nb\tzwei\u2028Zeilen\t\t\n\n7\tx\t\t\n"
     (tmp_path / "corpus.tsv").write_text(table, encoding="utf-8")
     with gzip.open(tmp_path / "corpus.tsv.gz", "wt", encoding="utf-8") as file:
         file.write(table)
     with lzma.open(tmp_path / "corpus.jsonl.xz", "wb") as file:
         file.write((tmp_path / "corpus.jsonl").read_bytes())
     for name in ("corpus.jsonl", "corpus.tsv", "corpus.tsv.gz", "corpus.jsonl.xz"):
-        assert list(read_corpus(tmp_path / name)) == ROWS
+        assert list(documents_in(tmp_path / name)) == ROWS
     assert [document.full_text for document in ROWS[:2]] == ["A title one text", "zwei\u2028Zeilen"]
 
 
 def test_the_number_of_a_line_is_the_id_of_a_plain_text(tmp_path):
     (tmp_path / "corpus.txt").write_text("one\ttext\r\n\n  \nthree\n", encoding="utf-8")
-    assert list(read_corpus(tmp_path / "corpus.txt")) == [Document("1", "", "one\ttext"), Document("4", "", "three")]
-
-
-def test_a_corpus_is_read_in_constant_memory(tmp_path):
-    with open(tmp_path / "corpus.tsv", "w", encoding="utf-8") as file:
-        file.writelines(f"{i}\t{'word ' * 100}\n" for i in range(20_000))  # 10 MB
-    tracemalloc.start()
-    assert sum(1 for _ in read_corpus(tmp_path / "corpus.tsv")) == 20_000
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4e6
+    assert list(documents_in(tmp_path / "corpus.txt")) == [Document("1", "", "one\ttext"), Document("4", "", "three")]
 
 
 def test_queries_have_ids(tmp_path):
@@ -67,19 +64,19 @@ def test_queries_have_ids(tmp_path):
         (
             "q.txt",
             "who?\n",
-            r"expected queries with ids, a \.jsonl file of _id and text or a \.tsv file; .*q\.txt has only",
+            r"expected queries with ids, such as a \.jsonl file of _id and text; .*q\.txt has only",
         ),
-        ("q.jsonl", '{"text": "who?"}\n', r"expected an object with _id; .*q\.jsonl, line 1 has 'text'\."),
-        ("q.tsv", "q1\twho?\nwhen?\n", r"expected id and text, separated by tabs; .*q\.tsv, line 2 has 1 column\."),
-        ("q.tsv", "q1\twho?\tmore\n", r"expected id and text, separated by tabs; .*line 1 has 3 columns\."),
-        ("q.tsv", "q1\ta\nq1\tb\n", r"expected unique query ids; .*line 2 has 'q1' again\."),
+        ("q.jsonl", '{"text": "who?"}\n', r"expected an id and a text, such as _id and text; .*q\.jsonl, line 1 has text\."),
+        ("q.tsv", "q1\twho?\nwhen?\n", r"expected id and text, or a first row of names; .*q\.tsv, line 2 has 1 column\."),
+        ("q.tsv", "q1\twho?\tmore\n", r"expected id and text, or a first row of names; .*line 1 has 3 columns\."),
+        ("q.tsv", "q1\ta\nq1\tb\n", r"expected unique query ids; .*q\.tsv has 'q1' again\."),
         ("q.tsv", "q 1\ta\n", r"expected an id, a word without white space; .*line 1 has 'q 1'\."),
         ("q.tsv", "\ta\n", "expected an id, a word without white space; .*line 1 has ''"),
         ("q.tsv", "\n", "expected at least one query"),
         (
-            "q.csv",
+            "q.sql",
             "q1,a\n",
-            r"expected a file whose name ends in \.jsonl, .*\.md, before \.gz or \.xz; got .*q\.csv",
+            r"expected a file whose name ends in \.jsonl, .*\.md, before \.gz or \.xz, or one that begins with <DOC>; got .*q\.sql",
         ),
     ],
 )
@@ -93,14 +90,14 @@ def test_what_is_wrong_with_queries_is_one_sentence(tmp_path, name, content, mes
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("c.jsonl", b'{"_id": "a", "text": "x"}\n["b"]\n', "expected a JSON object with _id and text; got .*line 2"),
+        ("c.jsonl", b'{"_id": "a", "text": "x"}\n["b"]\n', "expected a JSON object; got .*line 2"),
         ("c.jsonl", b'{"_id": "a", "text": "x"\n', "expected a JSON object; .*line 1 is not one"),
-        ("c.jsonl", b'{"_id": "a", "title": "x"}\n', "expected a string as text; got None in .*line 1"),
+        ("c.jsonl", b'{"_id": "a", "text": null}\n', "expected a string as text; got None in .*line 1"),
         ("c.jsonl", b'{"_id": "a", "text": "x", "title": 3}\n', "expected a string as title; got 3 in .*line 1"),
         ("c.jsonl", b'{"_id": true, "text": "x"}\n', "expected an id, a word without white space; .*line 1 has True"),
         ("c.jsonl", b"[" * 100_000 + b"\n", "expected a JSON object"),
         ("c.tsv", b"a\tx\nb\t\xff\n", "expected text in UTF-8; .*line 2 is not, at byte 2"),
-        ("c.tsv", b"a\tx\ty\tz\n", "expected id, text and optionally title, separated by tabs; .*line 1 has 4 columns"),
+        ("c.tsv", b"a\tx\ty\tz\n", "expected id, text and optionally title, or a first row of names; .*line 1 has 4 columns"),
         ("c.tsv.gz", b"a\tx\n", "damaged"),
         ("c.tsv", b"a" * 600 + b"\tx\n", "the id in .*line 1 must have at most 512 characters; got 600"),
     ],
@@ -108,39 +105,32 @@ def test_what_is_wrong_with_queries_is_one_sentence(tmp_path, name, content, mes
 def test_what_is_wrong_with_a_corpus_is_one_sentence(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        list(read_corpus(tmp_path / name))
-
-
-@pytest.mark.parametrize("read", [lambda path: list(read_corpus(path)), read_queries])
-def test_a_folder_is_no_file(tmp_path, read):
-    for path, found in ((tmp_path, "is a folder"), (tmp_path / "no.tsv", "does not exist")):
-        with pytest.raises(ValueError, match=f"expected a file of .* {found}"):
-            read(path)
+        list(documents_in(tmp_path / name))
 
 
 def test_the_first_documents_are_read_without_the_others(tmp_path):
     (tmp_path / "c.tsv").write_text("a\tx\nb\ty\nwrong\n", encoding="utf-8")
-    assert [document.id for document in itertools.islice(read_corpus(tmp_path / "c.tsv"), 2)] == ["a", "b"]
+    assert [document.id for document in itertools.islice(documents_in(tmp_path / "c.tsv"), 2)] == ["a", "b"]
 
 
 @pytest.mark.parametrize("header", ["id\ttitle\ttext", "docid\ttitle\ttext", "_id\ttitle\tcontents", "PID\tTitle\tPassage"])
 def test_a_header_says_where_id_title_and_text_are(tmp_path, header):
     (tmp_path / "corpus.tsv").write_text(f"{header}\na\tA title\tone text\nb\t\ttwo\n", encoding="utf-8")
-    assert list(read_corpus(tmp_path / "corpus.tsv")) == [Document("a", "A title", "one text"), Document("b", "", "two")]
+    assert list(documents_in(tmp_path / "corpus.tsv")) == [Document("a", "A title", "one text"), Document("b", "", "two")]
 
 
 @pytest.mark.parametrize("header", ["_id\ttext", "qid\tquery", "query_id\ttext", "id\tquestion"])
 def test_a_header_of_two_names_is_neither_a_document_nor_a_query(tmp_path, header):
     (tmp_path / "table.tsv").write_text(f"{header}\nq1\twho?\n", encoding="utf-8")
     assert read_queries(tmp_path / "table.tsv") == {"q1": "who?"}
-    assert list(read_corpus(tmp_path / "table.tsv")) == [Document("q1", "", "who?")]
+    assert list(documents_in(tmp_path / "table.tsv")) == [Document("q1", "", "who?")]
 
 
-@pytest.mark.parametrize("header", ["docid\turl\ttext", "id\ttext\ttext", "id\ttitle"])
-def test_a_header_without_a_known_name_for_each_column_is_one_sentence(tmp_path, header):
+@pytest.mark.parametrize("header", ["docid\turl\ttitle", "id\ttext\ttext", "id\ttitle"])
+def test_a_header_without_a_text_or_with_a_name_twice_is_one_sentence(tmp_path, header):
     (tmp_path / "table.tsv").write_text(f"{header}\na\tb\tc\n", encoding="utf-8")
-    for read in (read_queries, lambda path: list(read_corpus(path))):
-        with pytest.raises(ValueError, match=r"^expected a header with an id, a text and optionally a title, once each; .*line 1"):
+    for read in (read_queries, lambda path: list(documents_in(path))):
+        with pytest.raises(ValueError, match=r"^expected names of columns, an id, a text and others, once each; .*line 1"):
             read(tmp_path / "table.tsv")
 
 
@@ -150,6 +140,70 @@ def test_judgements_of_trec_and_of_beir_are_the_same(tmp_path):
     with gzip.open(beir, "wt", encoding="utf-8") as file:
         file.write("query-id\tcorpus-id\tscore\r\nq1\td1\t2\r\nq1\td2\t0\r\nq2\td1\t-1\r\n")
     assert read_judgements(trec) == read_judgements(beir) == {"q1": {"d1": 2, "d2": 0}, "q2": {"d1": -1}}
+
+
+JUDGED = {"q1": {"d1": 2, "7": 0}, "q2": {"d1": -1}}
+JUDGEMENTS = [{"query-id": q, "corpus-id": d, "score": grade} for q, grades in JUDGED.items() for d, grade in grades.items()]
+
+
+@pytest.mark.parametrize(
+    "judgements",
+    [
+        JUDGED,
+        {"q1": {"d1": 2, 7: 0}, "q2": {"d1": -1}},
+        JUDGEMENTS,
+        iter(JUDGEMENTS),
+        {name: [row[name] for row in JUDGEMENTS] for name in JUDGEMENTS[0]},
+        [{"qid": row["query-id"], "docid": row["corpus-id"], "label": row["score"], "x": 1} for row in JUDGEMENTS],
+    ],
+)
+def test_judgements_in_objects_are_those_of_files(judgements):
+    assert read_judgements(judgements) == JUDGED
+
+
+@pytest.mark.parametrize(
+    ("judgements", "message"),
+    [
+        (
+            [{"query-id": "q", "score": 1}],
+            r"expected the columns query-id, corpus-id, score; judgements has the columns query-id, score\.",
+        ),
+        ([("q", "d", 1)], r"expected the columns .*; judgements has 3 columns without known names\."),
+        ([Document("a", "", "x")], r"expected the columns .*; judgements has documents\."),
+        ([{"qid": "q", "docid": "d", "score": 0.5}], r"expected a whole number as grade; judgements\[0\] has 0\.5\."),
+        ({"q": {"d": "1"}}, r"expected a whole number as grade; judgements\['q'\] has '1'\."),
+        ({"q": {"7": 1, 7: 1}}, r"judgements\['q'\] has '7' again for 'q'\."),
+        (3, "expected a file, a list, .*; judgements is 3"),
+    ],
+)
+def test_wrong_judgements_in_objects_are_one_sentence(judgements, message):
+    with pytest.raises(ValueError, match=message):
+        read_judgements(judgements)
+
+
+def test_a_folder_of_beir_has_documents_queries_and_the_judgements_of_its_test(tmp_path):
+    write_beir(tmp_path / "corpus.jsonl")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "who?", "metadata": {}}\n', encoding="utf-8")
+    (tmp_path / "qrels").mkdir()
+    for name, grade in (("dev", 1), ("test", 2)):
+        (tmp_path / "qrels" / f"{name}.tsv").write_text(f"query-id\tcorpus-id\tscore\nq1\ta\t{grade}\n", encoding="utf-8")
+    assert list(documents_in(tmp_path)) == ROWS
+    assert read_queries(tmp_path) == {"q1": "who?"}
+    assert read_judgements(tmp_path) == {"q1": {"a": 2}}
+    assert is_beir(tmp_path)
+    (tmp_path / "qrels" / "test.tsv").unlink()
+    assert read_judgements(tmp_path) == {"q1": {"a": 1}}
+    (tmp_path / "qrels" / "train.tsv").write_text("")
+    with pytest.raises(ValueError, match=r"in qrels/test\.tsv, or in one file; .* has dev\.tsv, train\.tsv\."):
+        read_judgements(tmp_path)
+    with pytest.raises(ValueError, match=r"in qrels/test\.tsv, or in one file; .* has none\."):
+        read_judgements(tmp_path / "qrels")
+
+
+def test_only_a_file_with_the_header_of_beir_is_beirs(tmp_path):
+    (tmp_path / "trec").write_text("q1 0 a 1\n")
+    (tmp_path / "beir").write_text("query-id\tcorpus-id\tscore\r\nq1\ta\t1\n")
+    assert [is_beir(source) for source in (tmp_path / "trec", tmp_path / "beir", JUDGEMENTS)] == [False, True, False]
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path):

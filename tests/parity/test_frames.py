@@ -5,8 +5,10 @@ import pytest
 from helpers.small_tasks import small_task
 
 from keras_bert_rebuild import ClassifiedText, TaggedWords, TextClassifier, predict
+from keras_bert_rebuild.data import document_rows, tables_of_objects
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples, read_labelled
-from keras_bert_rebuild.data.labelled.tables_of_columns import splits_of
+from keras_bert_rebuild.data.retrieval import Document, documents_in, read_judgements
+from keras_bert_rebuild.data.tables_of_objects import splits_of
 
 pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")
@@ -97,3 +99,23 @@ def test_parquet_is_read_with_its_labels_and_written(classifier, tmp_path):
     with pytest.raises(ValueError, match=r"expected a Parquet file; .*broken\.parquet is not one") as raised:
         read_examples(tmp_path / "broken.parquet", "classification")
     assert "\n" not in str(raised.value)
+
+
+def test_documents_of_datasets_are_equal_in_all_their_forms(tmp_path, monkeypatch):
+    for module in (document_rows, tables_of_objects):
+        monkeypatch.setattr(module, "PART", 2)
+    rows = [{"_id": f"d{i}", "text": f"t{i}", "kind": i % 2, "year": None if i == 3 else i} for i in range(5)]
+    kinds = {"kind": datasets.ClassLabel(names=["cat", "dog"]), "year": datasets.Value("int32")}
+    features = datasets.Features({"_id": datasets.Value("string"), "text": datasets.Value("string"), **kinds})
+    dataset = datasets.Dataset.from_list(rows, features=features)
+    dataset.to_parquet(tmp_path / "docs.parquet")
+    years = [{} if row["year"] is None else {"year": row["year"]} for row in rows]
+    expected = [
+        Document(row["_id"], "", row["text"], {"kind": kinds["kind"].names[row["kind"]], **year})
+        for row, year in zip(rows, years, strict=True)
+    ]
+    turned = dataset.select(range(4, -1, -1)).select(range(4, -1, -1))
+    for source in (dataset, turned, dataset.to_iterable_dataset(), dataset.data.table, tmp_path / "docs.parquet"):
+        assert list(documents_in(source)) == expected
+    judged = datasets.Dataset.from_dict({"query-id": [1, 2], "corpus-id": [3, 4], "score": [1, 0]})
+    assert read_judgements(judged) == {"1": {"3": 1}, "2": {"4": 0}}

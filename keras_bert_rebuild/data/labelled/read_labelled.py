@@ -1,26 +1,19 @@
 """Examples from a file of any format, or from an object: a list, a dictionary of columns, a DataFrame, a dataset."""
 
-import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_bert_rebuild.data.labelled.example_kinds import KINDS, Kind
 from keras_bert_rebuild.data.labelled.find_columns import are_names, check_parts, find_columns, is_number, list_of_columns, listed
+from keras_bert_rebuild.data.labelled.labelled_examples import Example
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import labelled_json, read_squad, read_words
-from keras_bert_rebuild.data.labelled.tables import column_names, decoded_rows, read_cells
-from keras_bert_rebuild.data.labelled.tables_of_columns import (
-    import_pyarrow,
-    table_of_cells,
-    table_of_columns,
-    table_of_object,
-    table_of_rows,
-)
+from keras_bert_rebuild.data.tables import column_names, decoded_rows, delimiter_of, json_objects, read_cells
+from keras_bert_rebuild.data.tables_of_columns import table_of_cells, table_of_columns, table_of_rows
+from keras_bert_rebuild.data.tables_of_objects import opened_parquet, table_of_object
 from keras_bert_rebuild.data.text_files import location, read_lines, suffix_of
 from keras_bert_rebuild.files.limits import check_limit
-from keras_bert_rebuild.files.reading import check_depth, check_regular
 
 # Suffix of a file's name, before .gz or .xz, to its format.
 SUFFIXES = {
@@ -103,7 +96,7 @@ def read_labelled(source, kind, *, columns=None, header=None, format=None, label
     if isinstance(source, (str, os.PathLike)):
         table = _read(Path(source), kind, columns or {}, header, format, labelled)
     else:
-        table = table_of_object(source, name)
+        table = table_of_object(source, name, Example)
     if isinstance(table, list):
         return Labelled(table, [{} for _ in table], {})
     if not table.rows:
@@ -171,9 +164,7 @@ def _check_kind(path, kind, of_format):
 
 def _read_csv(path):
     """The rows of a .csv file, which has `;` between its cells where spreadsheets take the comma for decimals."""
-    first = next((line for line in read_lines(path) if line.strip()), "")
-    unquoted = re.sub('"[^"]*"', "", first)
-    if ";" in unquoted and "," not in unquoted:
+    if delimiter_of(next((line for line in read_lines(path) if line.strip()), "")) == ";":
         rows = read_cells(path, ";")
         if len({len(cells) for _, cells in rows}) == 1:
             return rows
@@ -201,25 +192,8 @@ def _read_cells(path, format, kind, columns, header):
 
 def _read_json_lines(path):
     """The objects of a .jsonl file, one per line."""
-    rows, lines = [], []
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        where = location(path, number)
-        try:
-            value = json.loads(line)
-            check_depth(value, where)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"expected a JSON object; {where} is not one, at character {error.colno}: {error.msg}.") from None
-        except RecursionError:
-            raise ValueError(f"expected a JSON object; {where} is nested too deeply.") from None
-        except ValueError as error:  # an integer with thousands of digits
-            raise ValueError(f"expected a JSON object; {where} is not one: {error}") from None
-        if not isinstance(value, dict):
-            raise ValueError(f"expected a JSON object; got {line!r:.60} in {where}.")
-        rows.append(value)
-        lines.append(number)
-    return table_of_rows(rows, str(path), lines)
+    rows = [*json_objects(enumerate(read_lines(path), 1), path)]
+    return table_of_rows([row for _, row in rows], str(path), [line for line, _ in rows])
 
 
 def _read_json(path, kind, columns, labelled):
@@ -240,18 +214,13 @@ def _read_json(path, kind, columns, labelled):
 
 def _read_parquet(path):
     """The table in a Parquet file."""
-    pyarrow = import_pyarrow(path)
-    size = check_regular(path)
     try:
-        file = pyarrow.parquet.ParquetFile(path)
-        groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
-        check_limit("labelled_json_bytes", max(sum(group.total_byte_size for group in groups), size), str(path))
-        check_limit("labelled_json_values", file.metadata.num_rows * file.metadata.num_columns, str(path))
-        return table_of_object(file.read(), str(path))
+        with opened_parquet(path) as (file, sizes):
+            check_limit("labelled_json_bytes", max(sum(sizes), path.stat().st_size), str(path))
+            check_limit("labelled_json_values", file.metadata.num_rows * file.metadata.num_columns, str(path))
+            return table_of_object(file.read(), str(path), Example)
     except FileNotFoundError:
         raise ValueError(f"expected a file of examples; {path} does not exist.") from None
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"expected a Parquet file; {path} is not one: {str(error).splitlines()[0]}") from None
 
 
 def _read_texts(path, kind, labelled):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from keras_bert_rebuild.data.labelled.find_columns import listed
 from keras_bert_rebuild.data.labelled.read_labelled import read_labelled
-from keras_bert_rebuild.data.labelled.tables_of_columns import splits_of
+from keras_bert_rebuild.data.tables_of_objects import splits_of
 from keras_bert_rebuild.files.limits import is_number
 
 # The parts of the data, and what the splits of datasets are called.

@@ -9,8 +9,8 @@ from typing import Any
 
 from keras_bert_rebuild.data.labelled.read_labelled import read_labelled
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import check_unique_ids
-from keras_bert_rebuild.data.labelled.tables import write_table
-from keras_bert_rebuild.data.labelled.tables_of_columns import import_pyarrow, in_form_of
+from keras_bert_rebuild.data.tables import write_table
+from keras_bert_rebuild.data.tables_of_objects import import_pyarrow, in_form_of
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import ANSWERS, ANSWERS_MARK
 from keras_bert_rebuild.files.output import claimed_file
@@ -40,7 +40,7 @@ def predict(
         input: examples, as for `read_examples`: a file, a list of dictionaries, a DataFrame, a `datasets.Dataset` and others; or
             a list of texts. Labels may be missing. Every line of a .txt file is a text, also a blank one.
         output: None to return the predictions; or a file whose name ends in .jsonl, one object per line; in .parquet; in .tsv or
-            .csv, a table without the probabilities of all labels, which reads back as it was written, see `data.labelled.tables`;
+            .csv, a table without the probabilities of all labels, which reads back as it was written, see `data.tables`;
             or, for questions, in .json, answers by id as SQuAD's scripts read them. It is checked before predicting, and written
             atomically.
         task: the name of the task, as for `finetune`; None for the task of the folder.

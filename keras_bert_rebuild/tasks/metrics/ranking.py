@@ -15,6 +15,9 @@ import numpy.typing as npt
 Judgements = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 
+# The usual measures of a search.
+SEARCH_METRICS = ("ndcg@10", "mrr@10", "recall@100", "map")
+
 # Number of texts in the answer of a retrieval, and its metrics.
 BEST = 100
 RETRIEVAL_METRICS = ("ndcg@10", "mrr@10", "recall@10", f"map@{BEST}")
@@ -83,14 +86,14 @@ MEASURES: dict[str, tuple[Callable[..., float], bool]] = {
 }
 
 
-def ranking_scores(
-    judgements: Judgements, run: Run, measures: Iterable[str] = ("ndcg@10", "mrr@10", "recall@100", "map")
-) -> dict[str, float]:
+def ranking_scores(judgements: Judgements, run: Run, measures: Iterable[str] | None = None) -> dict[str, float]:
     """Scores of a run: means over the queries that have a relevant document; queries missing from the run count as 0.
 
     Args:
         judgements, run: see the top of this module.
-        measures: "ndcg", "mrr", "recall" and "map", each with a cutoff as in "ndcg@10", or without one for the whole ranking.
+        measures: "ndcg", "mrr", "recall" and "map", each with a cutoff as in "ndcg@10", or without one for the whole ranking. None
+            is `SEARCH_METRICS`, with no cutoff above the depth of the run, the documents of its longest ranking: a run of ten
+            documents a query has recall@10, not recall@100.
 
     Returns:
         The scores by name of the measure, in [0, 1]. They equal trec_eval's `ndcg_cut`, `recip_rank`, `recall` and `map_cut` with
@@ -111,11 +114,10 @@ def ranking_scores(
     return {name: float(np.mean([scores[name] for scores in by_query.values()])) for name in next(iter(by_query.values()))}
 
 
-def ranking_scores_by_query(
-    judgements: Judgements, run: Run, measures: Iterable[str] = ("ndcg@10", "mrr@10", "recall@100", "map")
-) -> dict[str, dict[str, float]]:
+def ranking_scores_by_query(judgements: Judgements, run: Run, measures: Iterable[str] | None = None) -> dict[str, dict[str, float]]:
     """As `ranking_scores`, for every query that has a relevant document."""
-    scores, measures = {}, list(measures)
+    depth = max([1, *map(len, run.values())])
+    scores, measures = {}, measures_to(depth, SEARCH_METRICS) if measures is None else list(measures)
     for query, grades_of in judgements.items():
         best = np.sort(np.array([grade for grade in grades_of.values() if grade > 0], "int64"))[::-1]
         if not len(best):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.tasks.metrics import average_precision, ranking_scores, ranking_scores_by_query
-from keras_bert_rebuild.tasks.metrics.ranking import ranked
+from keras_bert_rebuild.tasks.metrics.ranking import SEARCH_METRICS, measures_to, ranked
 
 DOCUMENTS = [f"d{i}" for i in range(9)]
 grades = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), max_size=9)
@@ -45,6 +45,21 @@ def test_scores_are_means_of_their_definitions(queries, k):
     if expected:
         mean = {name: np.mean([values[name] for values in expected.values()]) for name in measures}
         assert ranking_scores(judgements, run, measures) == pytest.approx(mean)
+
+
+@given(st.lists(scores, min_size=1, max_size=4))
+def test_the_usual_measures_have_no_name_deeper_than_the_run(rankings):
+    run = {f"q{i}": ranking for i, ranking in enumerate(rankings)}
+    judgements = {query: {"d0": 1, "d3": 2} for query in run}
+    depth = max(1, *map(len, rankings))
+    figures = ranking_scores(judgements, run)
+    assert figures == ranking_scores(judgements, run, [f"{name}@{depth}" for name in ("ndcg", "mrr", "recall", "map")])
+    assert list(figures) == measures_to(depth, SEARCH_METRICS)
+
+
+def test_a_deep_run_has_the_usual_measures():
+    run = {"q": {f"d{i}": -float(i) for i in range(200)}}
+    assert list(ranking_scores({"q": {"d0": 1}}, run)) == ["ndcg@10", "mrr@10", "recall@100", "map@200"]
 
 
 def test_a_query_that_the_run_lacks_counts_nothing():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, ScoredPair, TaggedWords, TextGroup
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples, read_labelled
-from keras_bert_rebuild.data.labelled.tables import column_names, decoded_rows, read_cells, write_table
-from keras_bert_rebuild.data.labelled.tables_of_columns import in_form_of, splits_of
+from keras_bert_rebuild.data.tables import column_names, decoded_rows, read_cells, write_table
+from keras_bert_rebuild.data.tables_of_objects import in_form_of, splits_of
 
 ROWS = [{"id": 7, "sentence": "a b", "label": "x", "n": None}, {"id": 9, "sentence": "c", "label": "y", "n": 2.0}]
 COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}
@@ -166,7 +166,7 @@ WRONG = [
     ({"sentence": ["a"], "review": ["b"], "label": ["x"]}, "expected one column for text; train has sentence and review: name one"),
     ({"text": ["a"], "class": ["b"], "intent": ["x"]}, "expected one column for label; train has class and intent: name one"),
     ({"text": "a", "label": "x"}, "expected a list of values as column text of train; got 'a'."),
-    ([{"text": "a"}, ("a", "x")], "expected examples, dictionaries, tuples or texts, all of one kind; train[1] is ('a', 'x')."),
+    ([{"text": "a"}, ("a", "x")], "expected dictionaries, tuples, texts or Examples, all of one kind; train[1] is ('a', 'x')."),
     ([("a", "x"), ("b",)], "expected 2 columns, as in the first row; train[1] has 1."),
     (7, "expected a file, a list, a dictionary of columns, a DataFrame or a dataset; train is 7."),
 ]

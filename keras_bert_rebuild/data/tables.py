@@ -1,4 +1,4 @@
-"""The one format of tables: what is written reads back equal.
+"""The one format of tables, in which what is written reads back equal, and lines of JSON.
 
 The cells of a .csv file are quoted where they must be; those of a .tsv file never are, and a quotation mark in them is text. A
 column with lists, or with texts that such cells cannot hold (with a tab in a .tsv file), has JSON values in its cells, and its name
@@ -12,7 +12,7 @@ import re
 
 from keras_bert_rebuild.data.text_files import location, read_lines, read_text
 from keras_bert_rebuild.files.limits import limit
-from keras_bert_rebuild.files.reading import parse_json
+from keras_bert_rebuild.files.reading import check_depth, parse_json
 
 JSON = ":json"
 # What a cell cannot hold: in a .tsv file tabs and line ends, in both lone surrogates, which UTF-8 does not have.
@@ -32,21 +32,71 @@ def read_cells(path, delimiter):
     Raises:
         ValueError: the file is not text in UTF-8, or a cell is not quoted as in csv; the error names file and line.
     """
+    lines = read_lines(path) if delimiter == "\t" else io.StringIO(read_text(path), newline="")
+    return [*cells_of(enumerate(lines, 1), path, delimiter)]
+
+
+def cells_of(lines, path, delimiter):
+    """Yield the rows of a table that are not blank, as `(line, cells)`.
+
+    Args:
+        lines: pairs of number and line; with its line end, unless cells are between tabs.
+        path: the file, for errors.
+        delimiter: as for `read_cells`, or a semicolon.
+
+    Raises:
+        ValueError: a cell is not quoted as in csv; the error names file and line.
+    """
     if delimiter == "\t":
-        return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), 1) if line.strip()]
-    longest = csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
-    rows, line = [], 1
-    try:
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                rows.append((line, cells))
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"expected cells quoted as in csv; {location(path, line)} is not: {error}.") from None
-    finally:
-        csv.field_size_limit(longest)
-    return rows
+        yield from ((number, line.split("\t")) for number, line in lines if line.strip())
+        return
+    reader = csv.reader((line for _, line in lines), delimiter=delimiter, strict=True)
+    while True:
+        line, longest = reader.line_num + 1, csv.field_size_limit(_LONGEST_CELL)
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(f"expected cells quoted as in csv; {location(path, line)} is not: {error}.") from None
+        finally:
+            csv.field_size_limit(longest)
+        if any(cell.strip() for cell in cells):
+            yield line, cells
+
+
+def delimiter_of(line):
+    """What is between the cells of a .csv file: `;` where spreadsheets take the comma for decimals, from its first line."""
+    unquoted = re.sub('"[^"]*"', "", line)
+    return ";" if ";" in unquoted and "," not in unquoted else ","
+
+
+def json_objects(lines, path):
+    """Yield the objects of a .jsonl file, one on every line that is not blank, as `(line, object)`.
+
+    Args:
+        lines: pairs of number and line.
+        path: the file, for errors.
+
+    Raises:
+        ValueError: a line has something else; the error names file and line.
+    """
+    for number, line in lines:
+        if not line.strip():
+            continue
+        where = location(path, number)
+        try:
+            value = json.loads(line)
+            check_depth(value, where)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"expected a JSON object; {where} is not one, at character {error.colno}: {error.msg}.") from None
+        except RecursionError:
+            raise ValueError(f"expected a JSON object; {where} is nested too deeply.") from None
+        except ValueError as error:  # an integer with thousands of digits
+            raise ValueError(f"expected a JSON object; {where} is not one: {error}") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"expected a JSON object; got {line!r:.60} in {where}.")
+        yield number, value
 
 
 def column_names(cells):
