@@ -242,6 +242,7 @@ def test_tox_names_the_needs_that_setup_cfg_declares():
     tox.read(ROOT / "tox.ini", encoding="utf-8")
     lines = lambda text: {line.split(";")[0].strip() for line in text.splitlines() if line.strip()}  # noqa: E731
     needs = {line for line in lines(declared["options"]["install_requires"]) if not line.startswith("tensorflow")}
+    needs |= lines(declared["options.extras_require"]["search"])
     assert needs <= lines(tox["core"]["deps"])
     for backend in ("jax", "torch"):
         name = declared["options.extras_require"][backend].split(">=")[0]
