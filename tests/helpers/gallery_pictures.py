@@ -1,7 +1,8 @@
 """The pictures of pages in docs/images: `python tests/helpers/gallery_pictures.py`.
 
 Needs what `tox -e browser` needs. `--why` and `--training` are what the commands of docs/gallery.md write, `subjectivity/model` and
-`chain-run`, and `--page` is `why.html` of docs/guides/explain.md; without them their pictures stay as they are.
+`chain-run`, and `--page` is `FOLDER/explain/why.html` of `guide_pages.py explain --folder FOLDER`; without them their pictures stay
+as they are.
 """
 
 import argparse
@@ -77,7 +78,7 @@ def pictures_of_minilm(browser):
         save(browser, "attention-two-models")
 
 
-def of_command(browser, name, size, tab, *arguments):
+def save_view(browser, name, size, tab, *arguments):
     """The picture of one view of the page that `keras-bert attention` writes."""
     page = browser.folder / f"{name}.html"
     if keras_bert(["attention", *arguments, "--output", str(page)]):
@@ -98,9 +99,9 @@ def main():
         browser = Browser(driver, Path(folder))
         pictures_of_minilm(browser)
         if args.why:
-            of_command(browser, "attention-why", (1120, 640), "why", OPINION, "--model", args.why, "--why")
+            save_view(browser, "attention-why", (1120, 640), "why", OPINION, "--model", args.why, "--why")
         if args.training:
-            of_command(browser, "attention-training", (1120, 820), "training", CHAIN, "--model", args.training, "--checkpoints")
+            save_view(browser, "attention-training", (1120, 820), "training", CHAIN, "--model", args.training, "--checkpoints")
         for name, scheme in (("why-page", "light"), ("why-page-dark", "dark")) if args.page else ():
             save_page(browser, args.page, name, 760, scheme)
 
