@@ -6,8 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from helpers.initialized import initialized_by
-from helpers.small import small_model
+from helpers.small import initialized_by, small_model
 
 from keras_bert_rebuild import get_model, print_summary
 from keras_bert_rebuild.explain.summary import summary_rows

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from helpers import small_tokenizers
 from helpers.reference import weights_of as values_of
-from helpers.run_model import answers
-from helpers.small import random_model
+from helpers.small import answers, random_model
 
 from keras_bert_rebuild import (
     BertConfig,

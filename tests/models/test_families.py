@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.run_model import answers
+from helpers.small import answers
 
 from keras_bert_rebuild import BertConfig, build_model, compile_model
 from keras_bert_rebuild.families import FAMILIES, albert, bert, derived, distilbert, electra, own, roberta

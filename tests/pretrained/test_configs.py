@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from helpers.exhaustive import EXHAUSTIVE
+from helpers.hostile_inputs import EXHAUSTIVE
 from helpers.toy_family import ToyConfig
 from hostile.configs import fuzzed_config
 
