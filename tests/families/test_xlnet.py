@@ -13,9 +13,8 @@ from keras_bert_rebuild import (
     build_model,
     explain,
 )
-from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.plot_model import plot_model
-from keras_bert_rebuild.families.xlnet import SIZES, XLNetConfig
+from keras_bert_rebuild.families.xlnet import XLNetConfig
 from keras_bert_rebuild.models.permutation_model import run_with_memories
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
@@ -127,21 +126,15 @@ def test_only_whether_segments_differ_counts(rng, ids, segments):
     assert np.abs(answers(model, ids, np.zeros_like(ids))[0] - start).max() > 1e-3
 
 
-@pytest.mark.parametrize("heads", [("mlm",), ("classification",), ("question_answering", "token_classification"), ()])
-def test_the_model_follows_its_parts(heads):
-    model = build_model(XLNET.replace(hidden_dropout_prob=0.1), heads)
-    shapes = {path: shape for path, (_, shape) in weights_of(XLNET.encoder(), heads).items()}
-    assert {weight.path: tuple(weight.shape) for weight in model.weights} == shapes
-    assert XLNET.num_params(heads) == model.count_params() == explain(model).total("params")
+def test_the_model_has_the_layers_of_its_parts():
+    model = build_model(XLNET.replace(hidden_dropout_prob=0.1))
     rows = [layer.name for layer in model.layers]
     start = ["Input-Token", "Embedding-Token", "Embedding-Query", "Embedding-Dropout"]
     assert [name for name in rows if name in start] == start
     assert {"Embedding-Relative", "Embedding-Relative-Dropout", "Embedding-Relative-Segment", "Input-Segment"} <= set(rows)
 
 
-def test_released_sizes_are_counted_and_explained():
-    for name, fields, count in SIZES:
-        assert XLNetConfig(**fields).num_params(()) == count, name
+def test_released_sizes_are_explained():
     said = str(explain(XLNetConfig(), ("mlm",)))
     assert "(q + r_w) · k + (q + r_r) · r + (q + r_s) · s" in said
     assert "Sinusoids of distances" in said
@@ -152,20 +145,3 @@ def test_released_sizes_are_counted_and_explained():
     assert axes_of("Encoder-2-MultiHeadSelfAttention/segment_bias", (12,), 4) == ("model",)
     assert axes_of("Encoder-2-MultiHeadSelfAttention/segment_embeddings", (2, 12), 4) == (None, "model")
     assert "distances + segments" in plot_model(XLNET, block=True).to_svg()
-
-
-@pytest.mark.parametrize("heads", [(), ("classification",)])
-def test_its_onnx_export_gives_the_same_outputs(heads, rng, ids, segments):
-    pytest.importorskip("onnx", reason="tox -e export has it")
-    reference = pytest.importorskip("onnx.reference")
-    from keras_bert_rebuild.export.onnx_model import onnx_model
-
-    model = random_model(XLNET.replace(clamp_len=4), heads, rng)
-    session = reference.ReferenceEvaluator(onnx_model(model))
-    names = [tensor.name for tensor in session.proto_.graph.input]
-    for length in (13, 1):
-        given = [array[:, -length:] for array in (ids, segments)]
-        (answer,) = session.run(None, dict(zip(names, [array.astype("int64") for array in given], strict=True)))
-        expected = answers(model, *given)[0]
-        real = slice(None) if heads else given[0] != XLNET_PAD
-        np.testing.assert_allclose(answer[real], expected[real], atol=2e-5)

@@ -91,8 +91,8 @@ def gemmas():
     tokenizer = Tokenizer(BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
     tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
-    known = [*special, *added, *(f"<0x{byte:02X}>" for byte in range(256))]
-    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=known, limit_alphabet=60, show_progress=False)
+    first_tokens = [*special, *added, *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=first_tokens, limit_alphabet=60, show_progress=False)
     tokenizer.train_from_iterator(SENTENCES, trainer)
     values = json.loads(tokenizer.to_str())
     tokenizer = Tokenizer.from_str(json.dumps({**values, "added_tokens": []}))

@@ -32,8 +32,8 @@ def make_batch(number):
     rng = np.random.default_rng([number, 3])
     ids = rng.integers(5, VOCAB, (BATCH, LENGTH))
     ids[np.arange(LENGTH) >= rng.integers(6, LENGTH + 1, (BATCH, 1))] = 0
-    chosen = (np.arange(LENGTH) < rng.integers(1, 5, (BATCH, 1))).astype("int32")
-    return (ids, np.zeros_like(ids), chosen), (ids[..., None], rng.integers(0, 2, (BATCH, 1)))
+    masked = (np.arange(LENGTH) < rng.integers(1, 5, (BATCH, 1))).astype("int32")
+    return (ids, np.zeros_like(ids), masked), (ids[..., None], rng.integers(0, 2, (BATCH, 1)))
 
 
 class Trained:

@@ -30,45 +30,45 @@ def train(method="fit"):
     """A step of a new model; the warning, with the file and line that it points to."""
     x, y = small_batch(np.random.default_rng(3), batch=4)
     model = compiled(small_model(transformer_num=1))
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(x, y, verbose=0) if method == "fit" else model.train_on_batch(x, y)
-    return [[str(w.message), w.filename.rpartition("/")[2]] for w in found if "distribute(" in str(w.message)]
+    return [[str(w.message), w.filename.rpartition("/")[2]] for w in caught if "distribute(" in str(w.message)]
 
 
 def unused():
     """The warnings of trainings, some of which ignore the chosen devices."""
-    found = {"nothing chosen": train()}
+    warned = {"nothing chosen": train()}
     distribute(KIND)
-    found["forgotten"] = train()
-    found["once"] = train()
+    warned["forgotten"] = train()
+    warned["once"] = train()
     kept = distribute(KIND)
-    found["kept"] = train("train_on_batch")
+    warned["kept"] = train("train_on_batch")
     with kept:
-        found["entered later"] = train()
-    found["after it"] = train()
+        warned["entered later"] = train()
+    warned["after it"] = train()
     distribute("none")
-    found["one device"] = train()
+    warned["one device"] = train()
     with distribute(KIND):
-        found["entered"] = train()
+        warned["entered"] = train()
     distribute(KIND)
     with distribute("none"):
-        found["one device entered"] = train()
+        warned["one device entered"] = train()
     if BACKEND == "jax":
         distribute("auto")
-        found["auto"] = train()
+        warned["auto"] = train()
         where = distribute("model", model_devices=2)
         keras.distribution.set_distribution(keras.distribution.DataParallel())
-        found["set by Keras"] = train()
+        warned["set by Keras"] = train()
         keras.distribution.set_distribution(None)
         with where:
             pass
     try:  # it chooses devices, and stops before it enters them
         pretrain("no store", tempfile.mkdtemp(), {**SETTINGS, "batch_size": 3}, distribute=KIND)
     except ValueError as error:
-        found["pretrain"] = [str(error)]
-    found["after pretrain"] = train()
-    return found
+        warned["pretrain"] = [str(error)]
+    warned["after pretrain"] = train()
+    return warned
 
 
 class Batches(keras.utils.PyDataset):
