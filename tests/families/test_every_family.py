@@ -97,13 +97,13 @@ def test_its_onnx_export_gives_the_same_outputs(variant, rng):
 
     module, config = variant
     ids, segments = padded_rows(config, rng)
-    if module is xlnet or "multiple_choice" in heads_of(module):
-        ids, segments = ids[:, ::-1], segments[:, ::-1]
     for heads in heads_to_try(module):
         model = random_model(config, heads, rng)
         session = reference.ReferenceEvaluator(onnx_model(model))
+        # XLNet reads the last token, and multiple choice the first after padding.
+        turn = -1 if module is xlnet or "multiple_choice" in heads else 1
         for length in (13, 1):
-            rows = {"input_ids": ids[:, -length:], "token_type_ids": segments[:, -length:]}
+            rows = {"input_ids": ids[:, :length][:, ::turn], "token_type_ids": segments[:, :length][:, ::turn]}
             outputs = session.run(None, {name: rows[name].astype("int64") for name in session.input_names})
             for output, expected in zip(outputs, answers(model, *rows.values()), strict=True):
                 real = rows["input_ids"] != config.pad_token_id if expected.shape[:2] == (2, length) else slice(None)
