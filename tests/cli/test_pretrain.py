@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from helpers import small_runs
-from helpers.command_line import run_verb, said_by_verb
+from helpers.command_line import prepare_tales, run_verb, said_by_verb
 from helpers.small_corpus import small_corpus, write_text
 from helpers.small_runs import write_recipe
 
@@ -223,11 +223,7 @@ def test_every_setting_has_an_option_or_a_reason_for_none(capsys):
 @pytest.mark.slow(torch=True)
 def test_from_text_to_a_student_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
-    tales = [[f"on day {a + 7 * b} {who[a % 3]} {does[b % 3]} {what[(a + b) % 3]} ." for a in range(6)] for b in range(30)]
-    (tmp_path / "tales.txt").write_text("\n\n".join("\n".join(passages) for passages in tales))
-    said_by_verb("vocab", capsys, "tales.txt", "--vocab-size", 170, "--output", "vocab.txt")
-    said_by_verb("prepare", capsys, "tales.txt", "--tokenizer", "vocab.txt", "--output", "tokens", "--processes", 1)
+    prepare_tales(capsys, tmp_path)
     sizes = "num_hidden_layers: 2\n  hidden_size: 16\n  num_attention_heads: 2\n  intermediate_size: 16"
     jit = f"jit_compile: {str(small_runs.SETTINGS['jit_compile']).lower()}\n"
     (tmp_path / "t.yaml").write_text(f"model:\n  {sizes}\n{jit}")

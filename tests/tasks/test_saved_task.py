@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from helpers.mutations import fault_of, mutations
+from helpers.hostile_inputs import fault_of, mutations
 from helpers.small_tasks import TOKENIZER, VOCABULARY, small_encoder, small_task
 from safetensors.numpy import load_file, save_file
 
