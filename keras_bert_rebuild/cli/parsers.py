@@ -144,7 +144,8 @@ class Parser(argparse.ArgumentParser):
 
     def _nearest(self, name):
         """The option that is meant: one that people call so, or else, without a note, one that is spelled alike; or None."""
-        alike = None if plain(name) in TABLE["notes"] else nearest(self._with_hyphens(name), self._option_string_actions)
+        options = {plain(option): option for option in self._option_string_actions}  # the hyphens of all are alike
+        alike = None if plain(name) in TABLE["notes"] else options.get(nearest(plain(name), options) or "")
         return self._meant(name) or alike
 
     def _meant(self, name):

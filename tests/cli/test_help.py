@@ -115,7 +115,14 @@ def test_a_length_has_one_name_in_all_verbs():
         ("plan --modle x", "keras-bert plan: there is no option --modle; did you mean --model? (see keras-bert plan --help)."),
         ("plan --model base tiny", "keras-bert: there is one argument too many: 'tiny' (see keras-bert --help)."),
         ("vocab c", "keras-bert vocab: required and missing: --output (see keras-bert vocab --help)."),
-        ("plan --tokens 1.5", "keras-bert plan: --tokens: expected a whole number; got '1.5' (see keras-bert plan --help)."),
+        ('search index " "', "keras-bert search: QUERY: expected a text; got ' ' (see"),
+        ("plan --model base --gpus 0", "keras-bert plan: --gpus: expected a whole number of at least 1; got '0' (see"),
+        ("embed t --model m --output o --dtype float99", "--dtype: unknown value 'float99'; did you mean float64 (choose from"),
+        ("models --model x", "keras-bert models: there is no option --model (see"),
+        (
+            "plan --tokens 1.5",
+            "keras-bert plan: --tokens: expected a whole number of at least 1; got '1.5' (see keras-bert plan --help).",
+        ),
         ("pretrain s --remat=maybe", "keras-bert pretrain: --remat: takes no value; got 'maybe' (see keras-bert pretrain --help)."),
     ],
 )
