@@ -145,7 +145,7 @@ WRONG = {
         ("corpus.txt --tokenizer v.txt --similarity 0.9", "--similarity is for --deduplicate near"),
         ("corpus.txt --tokenizer v.txt --deduplicate near --similarity 0.2", "similarity must be in [0.5, 1)"),
         ("corpus.txt --tokenizer v.txt --deduplicate near --shard 0/2", "a corpus prepared in parts"),
-        ("corpus.txt --tokenizer v.txt --apart-from nothing", "apart_from needs deduplicate"),
+        ("corpus.txt --tokenizer v.txt --apart-from nothing", "--apart-from needs deduplicate"),
         ("corpus.txt --tokenizer v.txt --output empty.txt", "is a file"),
         ("corpus.txt --tokenizer v.txt --output empty.txt/out", "empty.txt"),
     ],

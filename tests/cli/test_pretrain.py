@@ -102,7 +102,7 @@ def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys,
     ("arguments", "message"),
     [
         (["nothing"], "nothing"),
-        (["store", "--steps", "0"], "steps must be a whole number of at least 1; got 0."),
+        (["store", "--steps", "0"], "--steps must be a whole number of at least 1; got 0."),
         (["store", "--model", "huge"], "one of the sizes"),
         (["store", "--settings", "nothing.yaml"], "nothing.yaml; it does not exist"),
         (["store", "--settings", "wrong.yaml"], "did you mean learning_rate"),
@@ -189,8 +189,8 @@ def test_a_signal_ends_it_with_its_number_and_the_same_command_goes_on(capsys, c
         (["--recipe", "modern", "--minutes", 1, "--steps", 1], "--steps and --minutes exclude each other"),
         (["--recipe", "modern", "--minutes", 1, "--settings", "small.yaml"], "--recipe and --settings exclude each other"),
         (["--recipe", "modern", "--minutes", 1, "--lengths", 8], "lengths must be left out with packing"),
-        (["--recipe", "modern", "--minutes", 1, "--generator-size", 0.5], "generator_size is for objective='electra'"),
-        (["--recipe", "modern", "--minutes", 1, "--decay-from", "run"], "decay_from must be left out with a recipe"),
+        (["--recipe", "modern", "--minutes", 1, "--generator-size", 0.5], "--generator-size is for objective='electra'"),
+        (["--recipe", "modern", "--minutes", 1, "--decay-from", "run"], "--decay-from must be left out with a recipe"),
         (["--recipe", "modern", "--minutes", 1, "--hosts", 2], "hosts must be left out with a recipe"),
         (
             ["--recipe", "modern", "--minutes", 1, "--tokenizer", "v", "--vocab-size", 3],
@@ -262,8 +262,8 @@ def test_from_text_to_a_student_on_the_command_line(tmp_path, capsys, monkeypatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--hidden-layers", "top"], "hidden_layers must be 'last', 'uniform' or pairs TEACHER:STUDENT such as 12:6"),
-        (["--soft-weight", "0", "--hidden-weight", "0"], "one of soft_weight, hidden_weight, relation_weight must be above 0"),
+        (["--hidden-layers", "top"], "--hidden-layers must be 'last', 'uniform' or pairs TEACHER:STUDENT such as 12:6"),
+        (["--soft-weight", "0", "--hidden-weight", "0"], "one of --soft-weight, --hidden-weight, --relation-weight must"),
         (["--steps", "5", "--minutes", "1"], "--steps and --minutes exclude each other"),
         ([], "expected a folder that `keras-bert prepare` wrote; tokens does not exist"),
     ],

@@ -176,6 +176,7 @@ def test_a_sample_keeps_the_order_and_depends_on_the_seed_alone():
             "examples must all be pairs or all be single texts",
         ),
         ([ClassifiedText("cat", label="a"), ClassifiedText("dog", label="a")], "at least two different labels; they have"),
+        ([ClassifiedText("cat", label="x"), ClassifiedText("dog", label="y")], "such as 'x'; they have none."),
     ],
 )
 def test_examples_that_cannot_be_probed_are_refused(train, message):
