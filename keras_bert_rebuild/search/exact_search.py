@@ -1,5 +1,7 @@
 """Exact search: every document is scored, for several queries at once, a block of documents at a time."""
 
+import copy
+
 import numpy as np
 import pyarrow as pa
 
@@ -20,7 +22,18 @@ class Block:
     def __init__(self, rows, storage):
         columns = {name: _one_array(rows.column(name)) for name in rows.schema.names}
         self.ids, self.rows = columns.pop(ID), columns.pop("_rowid").to_numpy()
-        self.arrays = storage.arrays(columns)
+        self.arrays, self._storage, self._searched = storage.arrays(columns), storage, None
+
+    def among(self, rows):
+        """The block, of which only documents with these row numbers are found."""
+        block = copy.copy(self)
+        block._searched = np.isin(self.rows, rows)
+        return block
+
+    def scores(self, queries):
+        """The scores of all documents: float32, `(queries, n)`, negative infinity for those that are not found."""
+        scores = self._storage.score(self.arrays, queries)
+        return scores if self._searched is None else np.where(self._searched, scores, np.float32(-np.inf))
 
     def names(self, indexes):
         """The ids of the documents at these indexes, as an array of objects."""
@@ -55,7 +68,7 @@ def search_blocks(blocks, take, storage, queries, top_k, rescore):
     retained = needed if storage.EXACT else needed + SPARE
     best, norm = Best(len(queries), retained), 0.0
     for block in blocks():
-        best.add(storage.score(block.arrays, queries), block)
+        best.add(block.scores(queries), block)
         norm = max(norm, float(block.arrays["norm"].max(initial=0)) if "norm" in block.arrays else 0.0)
     found = best.rankings()
     if storage.EXACT:
@@ -71,7 +84,7 @@ def search_blocks(blocks, take, storage, queries, top_k, rescore):
         some = storage.queries([queries[i] for i in more])
         parts = [[] for _ in more]
         for block in blocks():
-            owners, columns = np.nonzero(storage.score(block.arrays, some) >= limits[more, None])
+            owners, columns = np.nonzero(block.scores(some) >= limits[more, None])
             for number in np.unique(owners):
                 parts[number].append(block.rows[columns[owners == number]])
         for i, rows in zip(more, parts, strict=True):

@@ -386,8 +386,13 @@ class Index:
         return Block(self._shown().take(rows, [ID, *self._storage.rescored_columns]), self._storage)
 
     def _blocks(self, where):
-        if where is None and self._blocks_in_memory is not None:
-            yield from self._blocks_in_memory
+        if self._blocks_in_memory is not None:
+            if where is None:
+                yield from self._blocks_in_memory
+                return
+            rows = [batch.column("_rowid").to_numpy() for batch in self._shown().batches([ID], where)]
+            fulfilling = np.concatenate([np.zeros(0, "uint64"), *rows])
+            yield from (block.among(fulfilling) for block in self._blocks_in_memory)
             return
         kept, size = [], 0
         for batch in self._shown().batches([ID, *self._storage.searched], where, self._storage.BLOCK):

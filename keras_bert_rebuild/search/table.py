@@ -163,29 +163,37 @@ class Table:
 
     def add(self, rows: Iterable[pa.RecordBatch]) -> None:
         """Append rows, in one commit."""
-        self._table.checkout_latest()
-        self._table.add(pa.RecordBatchReader.from_batches(self.schema, (batch.select(self.schema.names) for batch in rows)))
+        with self._committing():
+            self._table.add(pa.RecordBatchReader.from_batches(self.schema, (batch.select(self.schema.names) for batch in rows)))
 
     def replace(self, rows: Iterable[pa.RecordBatch]) -> None:
         """Replace the rows of these ids, and append those of new ids, in one commit."""
-        self._table.checkout_latest()
-        reader = pa.RecordBatchReader.from_batches(self.schema, (batch.select(self.schema.names) for batch in rows))
-        self._table.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all().execute(reader)
+        with self._committing():
+            reader = pa.RecordBatchReader.from_batches(self.schema, (batch.select(self.schema.names) for batch in rows))
+            self._table.merge_insert(ID).when_matched_update_all().when_not_matched_insert_all().execute(reader)
 
     def delete(self, ids: Sequence[Any]) -> int:
         """Delete the rows of these ids, in one commit, and return how many there were."""
-        self._table.checkout_latest()
-        return self._table.delete(self._is_one_of(ids)).num_deleted_rows
+        with self._committing():
+            return self._table.delete(self._is_one_of(ids)).num_deleted_rows
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns without values."""
-        self._table.checkout_latest()
-        self._table.add_columns([*fields])
+        with self._committing():
+            self._table.add_columns([*fields])
 
     def tidy(self) -> None:
-        """Merge small parts, bring the word index up to date, and remove versions that nobody may read any more."""
-        self._table.checkout_latest()
-        self._table.optimize(cleanup_older_than=KEPT)
+        """Merge small parts, bring the word index up to date, and remove versions that nobody may read any more.
+
+        The engine removes no version that is older than a snapshot.
+        """
+        kept, tagged = KEPT, set(self.tags.values())
+        for version in self._table.list_versions():
+            if version["version"] in tagged:
+                made = version["timestamp"]
+                kept = max(kept, datetime.datetime.now(made.tzinfo) - made + datetime.timedelta(minutes=1))
+        with contextlib.suppress(ValueError), self._committing():  # another writer came first, and tidies up
+            self._table.optimize(cleanup_older_than=kept)
 
     def index_words(self, language: str) -> None:
         """Index the words of the texts for BM25, unless they are.
@@ -212,6 +220,17 @@ class Table:
         own = [each for each in ids if isinstance(each, kind) and is_storable(each)]
         quoted = ("'" + each.replace("'", "''") + "'" if kind is str else str(each) for each in own)
         return f"{ID} IN ({', '.join(quoted)})" if own else "false"
+
+    @contextlib.contextmanager
+    def _committing(self):
+        """A change of the newest version; the engine refuses the second of two that contradict each other."""
+        self._table.checkout_latest()
+        try:
+            yield
+        except RuntimeError as error:
+            if "conflict" not in str(error).lower():
+                raise
+            raise ValueError(f"another process changed {printable(self.place)} at the same time: repeat the command.") from None
 
     def _reading(self):
         return _readable_errors(self.place)

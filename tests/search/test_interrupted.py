@@ -160,17 +160,20 @@ def test_readers_see_their_state_until_they_refresh(tmp_path, monkeypatch):
 def test_a_snapshot_outlives_the_removal_of_old_versions(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "KEPT", datetime.timedelta(microseconds=1))
     index = Index.open(tmp_path / "index", WholeNumbers())
-    index.add(OLD)
+    index.add(OLD[:-1])
+    index.add(OLD[-1:])
     index.snapshot("first")
     expected = index.search(QUERIES, 5)
     for number in range(3):
         index.update([document._replace(text=f"w{number}") for document in OLD])
     kept = Index.open(tmp_path / "index", WholeNumbers(), snapshot="first")
+    kept_version = table.Table(tmp_path / "index", snapshot="first").version
     assert (kept.search(QUERIES, 5), sorted(kept)) == (expected, sorted(OLD))
     assert index.snapshots == ["first"]
     kept.add([NEW[-1]])  # writing goes on from the newest state
     assert kept.document(OLD[0].id).text == "w2"
-    assert len(list((tmp_path / "index" / "documents.lance" / "_versions").glob("*.manifest"))) < 8
+    versions = [each["version"] for each in table.engine().connect(tmp_path / "index").open_table("documents").list_versions()]
+    assert min(versions) == kept_version  # older ones are removed
 
 
 def test_of_two_writers_the_second_is_told(tmp_path):
