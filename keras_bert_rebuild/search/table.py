@@ -22,6 +22,7 @@ from keras_bert_rebuild.search.exact_search import SPARE
 DOCUMENTS, UNFINISHED = "documents", "unfinished"
 # How long a reader may use a version after it was replaced, unless a snapshot keeps it.
 KEPT = datetime.timedelta(days=1)
+_MARGIN = datetime.timedelta(minutes=1)
 # Numbers in one condition of a query.
 _AT_ONCE = 1000
 # In errors of the engine about a condition in SQL.
@@ -183,9 +184,15 @@ class Table:
         self._table.add_columns([*fields])
 
     def tidy(self) -> None:
-        """Merge small parts, bring the word index up to date, and remove versions that nobody may read any more."""
+        """Merge small parts, bring the word index up to date, and remove versions that nobody may read any more.
+
+        The engine removes no version if one that has a name is as old, so those since the first snapshot stay.
+        """
         self._table.checkout_latest()
-        self._table.optimize(cleanup_older_than=KEPT)
+        named = {*self.tags.values()}
+        times = [each["timestamp"] for each in self._table.list_versions() if each["version"] in named] if named else []
+        ages = [datetime.datetime.now(each.tzinfo) - each + _MARGIN for each in times]
+        self._table.optimize(cleanup_older_than=max([KEPT, *ages]))
 
     def index_words(self, language: str) -> None:
         """Index the words of the texts for BM25, unless they are.
