@@ -52,7 +52,6 @@ def parts(args):
         "pretrain_step_packed": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes, "--packing"),
         "pretrain_step_pairs": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes, "--packing", "pairs"),
         "pretrain_step_torch": ("torch", args.torch, "benchmarks/pretrain_step.py", *on, *on_torch, *sizes, "--packing"),
-        "packing": ("jax", args.jax, "benchmarks/packing.py", *(("--tokens", 32768) if gpu else ("--rounds", 1))),
         "pretrain_loop": ("jax", args.jax, "benchmarks/pretrain_loop.py"),
     }
     if args.train and args.dev:

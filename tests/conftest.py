@@ -19,7 +19,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 if os.environ.get("QUICK_COMPILER") == "1":
-    from helpers.quick_compiler import QUICK
+    from helpers.other_process import QUICK
 
     os.environ.setdefault("XLA_FLAGS", QUICK)
 

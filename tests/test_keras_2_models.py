@@ -6,8 +6,8 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from helpers.keras_2_files import CLASSES, HEAD, write_classifier
-from helpers.mutations import fault_of, mutations
+from helpers.hostile_inputs import fault_of, mutations
+from helpers.small_checkpoints import CLASSES, HEAD, write_classifier
 
 from keras_bert_rebuild import from_pretrained, get_custom_objects
 from keras_bert_rebuild.keras_2_models import load_keras_2_model

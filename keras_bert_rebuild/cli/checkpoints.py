@@ -90,10 +90,14 @@ def _convert(args, vocabulary):
     from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
     from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
     from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
+    from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
     begin("loading", args.model)
     dtype = args.dtype or _dtype_of(find_checkpoint(args.model, args.config).source)
     model = from_pretrained(args.model, config=args.config)
+    tokens, rows = (0, 0) if vocabulary is None else (len(load_tokenizer(vocabulary)), model.config.vocab_size)
+    if tokens > rows:
+        raise ValueError(f"--tokenizer must have at most the {rows:,} tokens of the model; {vocabulary} has {tokens:,}.")
     save_pretrained(model, args.output, args.format, vocabulary=vocabulary, dtype=dtype)
     return model.load_report, model.count_params()
 

@@ -63,7 +63,7 @@ def _filled(args, texts):
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
     begin("loading", args.model)
-    model, tokenizer = from_pretrained(args.model, heads=("mlm",)), load_tokenizer(args.tokenizer or args.model)
+    model, tokenizer = from_pretrained(args.model), load_tokenizer(args.tokenizer or args.model)
     for first in range(0, len(texts), CHUNK):
         chunk = texts[first : first + CHUNK]
         for text, masks in zip(chunk, fill_mask(model, tokenizer, chunk, args.top_k, batch_size=args.batch_size), strict=True):

@@ -143,11 +143,12 @@ def _sentence(error):
 
 
 def _with_options(sentence, args):
-    """A sentence about names in Python with the options of the verb, where these have other names."""
-    for name, option in NAMES.items():
-        if hasattr(args, name) or hasattr(args, option.replace("-", "_")):
-            word = rf"(?<![\w/.-]){name}(?![\w/-])" if "_" in name else rf"^{name}(?= must| needs)"
-            sentence = re.sub(word, f"--{option}", sentence)
+    """A sentence about names in Python with the options of the verb."""
+    options = {name: f"--{option}" for name, option in NAMES.items() if hasattr(args, option.replace("-", "_"))}
+    options |= {action.dest: action.option_strings[0] for action in parser_of(args.verb)._actions if action.option_strings}
+    for name, option in options.items():  # what was probably meant stands in a file of settings
+        word = rf"(?<![\w/.-])(?<!did you mean ){name}(?![\w/-]|\.\w)" if "_" in name else rf"^{name}(?= must| needs)"
+        sentence = re.sub(word, option, sentence)
     return sentence
 
 

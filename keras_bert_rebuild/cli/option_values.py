@@ -63,6 +63,13 @@ number = _numbers("a number", float)
 above_zero = _numbers("a number above 0", float, lambda value: 0 < value < math.inf)
 
 
+def text(words):
+    """A text that is not empty, as it is where a variable of the shell has no value."""
+    if not words.strip():
+        raise argparse.ArgumentTypeError(f"expected a text; got {words!r}")
+    return words
+
+
 def part(text):
     """A part and the number of parts, `(0, 4)` from 0/4."""
     shard = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)

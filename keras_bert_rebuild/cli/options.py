@@ -2,7 +2,8 @@
 
 In the file, a verb has its `help`, the function that does it (`run`), `examples` of which the help begins with the first, the
 options that `--help` shows (`common`; without it all but those in `further`), what helps when memory is exhausted
-(`out_of_memory`), perhaps what is printed before Keras is imported (`first`), and its `options`: arguments of `add_argument`, or
+(`out_of_memory`), perhaps what is printed before Keras is imported (`first`), names of options in other programs that it accepts
+(`spellings`), and its `options`: arguments of `add_argument`, or
 only the help, under the names of the option and its placeholder. An option with neither a placeholder nor choices is a flag. To
 these come those of `shared` sections, one for every field of `settings` but for those in `without`, and --overwrite, if `overwrite`
 says of what. Options in `either` exclude each other. `choices`, and `accepts` (names in place of a path), may be the name of a list

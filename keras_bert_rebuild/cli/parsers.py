@@ -96,8 +96,8 @@ class Parser(argparse.ArgumentParser):
                 break
             if re.match("--?[A-Za-z]", word):
                 name, equals, value = word.partition("=")
-                words[i] = f"{self._with_hyphens(name)}{equals}{value}"
-                if not self._has(self._with_hyphens(name)):
+                words[i] = f"{self._spelled_here(name)}{equals}{value}"
+                if not self._has(self._spelled_here(name)):
                     unknown.append(name)
         if unknown:
             self.error(self._unknown_options(unknown))
@@ -115,6 +115,11 @@ class Parser(argparse.ArgumentParser):
                 words = words[count:]
         return args, words
 
+    def _spelled_here(self, name):
+        """An option as it is called here: hyphens for underscores, and ours for a name of other programs that the verb accepts."""
+        accepted = name not in self._option_string_actions and plain(name) in (self.declared or {}).get("spellings", "").split()
+        return self._meant(name) if accepted else self._with_hyphens(name)
+
     def _with_hyphens(self, name):
         """An option whose underscores are hyphens."""
         return name if name in self._option_string_actions else name.replace("_", "-")
@@ -130,7 +135,8 @@ class Parser(argparse.ArgumentParser):
             return f"there is no option {names[0]}{self._hint(names[0])}"
         near = [f"{meant} for {name}" for name in names if (meant := self._nearest(name)) is not None]
         hint = f"; did you mean {', '.join(near)}?" if near else ""
-        return f"there are no options {', '.join(names)}{hint}"
+        notes = dict.fromkeys(TABLE["notes"][plain(name)] for name in names if plain(name) in TABLE["notes"])
+        return f"there are no options {', '.join(names)}{hint}{''.join(f'; {note}' for note in notes)}"
 
     def _hint(self, name):
         near, note = self._nearest(name), TABLE["notes"].get(plain(name))
@@ -138,7 +144,8 @@ class Parser(argparse.ArgumentParser):
 
     def _nearest(self, name):
         """The option that is meant: one that people call so, or else, without a note, one that is spelled alike; or None."""
-        alike = None if plain(name) in TABLE["notes"] else nearest(self._with_hyphens(name), self._option_string_actions)
+        options = {plain(option): option for option in self._option_string_actions}  # the hyphens of all are alike
+        alike = None if plain(name) in TABLE["notes"] else options.get(nearest(plain(name), options) or "")
         return self._meant(name) or alike
 
     def _meant(self, name):

@@ -78,6 +78,8 @@ def probe(
     names = sorted({*labels})
     if len(names) < 2:
         raise ValueError(f"training examples must have at least two different labels; they have {names or 'none'}.")
+    if not {*names} & {*dev_labels}:
+        raise ValueError(f"dev examples must have labels of the training examples, such as {names[0]!r:.80}; they have none.")
     # A label that occurs only in dev cannot be learned and counts as an error.
     number = {name: i for i, name in enumerate(names)}
     y, z = np.array([number[label] for label in labels]), np.array([number.get(label, -1) for label in dev_labels])

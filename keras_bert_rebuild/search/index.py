@@ -104,8 +104,10 @@ class Index:
         self._table, self._blocks_in_memory = table, None
 
     def refresh(self) -> None:
-        """See the newest state."""
-        self._show(Table(self.place) if exists(self.place) else None)
+        """See the newest state; vectors of an unchanged one stay in memory."""
+        newest = Table(self.place) if exists(self.place) else None
+        if newest is None or self._table is None or newest.version != self._table.version:
+            self._show(newest)
 
     def __len__(self) -> int:
         return 0 if self._table is None else len(self._table)

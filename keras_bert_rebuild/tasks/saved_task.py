@@ -82,7 +82,8 @@ def load_task(
     if kind is None:
         check_whole(checkpoint)
         raise ValueError(
-            f"expected a {FILE} or weights with the head of a task at {path}; name the task, one of {', '.join(task_kinds())}."
+            f"expected a fine-tuned model, with a {FILE} or the head of a task; {path} has neither: fine-tune it, or in Python name"
+            f" the kind of task, one of {', '.join(task_kinds())}."
         )
     if kind != own:
         values = {}

@@ -5,7 +5,7 @@ import os
 
 import keras
 import pytest
-from helpers.quick_compiler import quick_flags
+from helpers.other_process import quick_flags
 
 
 @pytest.mark.backend

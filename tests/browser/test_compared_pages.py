@@ -49,8 +49,8 @@ def test_heads_can_be_ordered_by_their_divergence(browser, pages):
     browser.click("#panel-heads [data-item='divergence']")
     rows = browser.all(".heads .head")
     assert [int(row.get_attribute("data-item")) for row in rows] == np.argsort(-expected[layer]).tolist()
-    found = [number(browser.text(".heads .named", i).split()[-1]) for i in range(12)]
-    np.testing.assert_allclose(found, np.sort(expected[layer])[::-1], atol=6e-4)
+    divergences = [number(browser.text(".heads .named", i).split()[-1]) for i in range(12)]
+    np.testing.assert_allclose(divergences, np.sort(expected[layer])[::-1], atol=6e-4)
     browser.tab("model")
     grids = [box.find_element("css selector", ".cell") for box in browser.all(".gridbox:not([hidden])")]
     assert [cell.get_attribute("data-item") for cell in grids] == [f"{layer} {head}"] * 2

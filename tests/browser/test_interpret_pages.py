@@ -16,12 +16,12 @@ HOSTILE = "the cat </script><script>alert(1)</script> <img src=x onerror='alert(
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     classifier = small_task(TextClassifier, labels=("cat", "dog"))
-    found = [
+    attributions = [
         attribution
         for options in ({"method": "integrated-gradients", "steps": 4}, {"method": "leave-one-out"}, {"method": "rollout"})
         for attribution in attribute(classifier, [HOSTILE, "a red dog"], target="dog", **options)
     ]
-    (folder / "why.html").write_text(attribution_page(found), encoding="utf-8")
+    (folder / "why.html").write_text(attribution_page(attributions), encoding="utf-8")
     lens = logit_lens(small_encoder(["mlm"]), TOKENIZER, "the [MASK] </script><script>alert(1)</script> sat on the mat")
     (folder / "lens.html").write_text(lens_page(lens, name="<b>a model</b>"), encoding="utf-8")
     return folder

@@ -9,15 +9,15 @@ import pytest
 SITE = os.environ.get("SITE")
 # What is wider than the screen and cannot be reached by scrolling inside of it.
 CUT = """
-const width = document.documentElement.clientWidth, found = [];
-if (document.documentElement.scrollWidth > window.innerWidth) found.push('the page');
+const width = document.documentElement.clientWidth, cut = [];
+if (document.documentElement.scrollWidth > window.innerWidth) cut.push('the page');
 for (const part of document.querySelectorAll('.md-content :is(table, img, svg, p, li, h1, h2, h3)')) {
   let scrolls = false;
   for (let above = part.parentElement; above; above = above.parentElement)
     scrolls ||= ['auto', 'scroll'].includes(getComputedStyle(above).overflowX);
-  if (!scrolls && part.getBoundingClientRect().right > width + 1) found.push(`${part.tagName} ${part.textContent.slice(0, 40)}`);
+  if (!scrolls && part.getBoundingClientRect().right > width + 1) cut.push(`${part.tagName} ${part.textContent.slice(0, 40)}`);
 }
-return found;
+return cut;
 """
 # Buttons whose texts have less contrast than WCAG 2 asks of small text, 4.5 : 1.
 PALE = """

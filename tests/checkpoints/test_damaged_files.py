@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.exhaustive import EXHAUSTIVE
+from helpers.hostile_inputs import EXHAUSTIVE
 
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.checkpoints.transfer import load_variables

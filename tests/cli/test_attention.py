@@ -44,7 +44,7 @@ def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
         (("cat", "--model", folder, "--output", tmp_path / "no" / "page.html"), "No such folder to write to"),
         (("cat", "--model", folder, "--output", tmp_path / "page.pdf"), "a file whose name ends in .html, .htm; got"),
         (("cat", "--model", folder, "--output", output, "--layers", "one"), "--layers must be numbers separated by commas"),
-        (("cat", "--model", folder, "--output", output, "--layers", "7"), "layers must be integers from 0 to 1"),
+        (("cat", "--model", folder, "--output", output, "--layers", "7"), "attention: --layers must be integers from 0 to 1"),
         (("cat", "--model", tmp_path / "none", "--output", output), "none; it does not exist"),
     ):
         code, _, err = run(capsys, *arguments)

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 
 import pytest
@@ -38,6 +39,15 @@ def test_a_saved_model_is_the_default(capsys, folder, tmp_path):
     assert code == 0
     assert "saved_model.pb" in out
     assert "export.json" in out
+
+
+def test_a_vocabulary_of_more_tokens_than_the_model_has_is_not_written_with_it(capsys, folder, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(999))]))
+    options = ["--model", folder, "--format", "keras", "--tokenizer", tmp_path / "vocab.txt", "--output", tmp_path / "out"]
+    code, _, err = run_verb("convert", capsys, *options)
+    assert code == 2
+    assert re.fullmatch(r"keras-bert convert: --tokenizer must have at most the \d+ tokens of the model; .* has 1,004\.\n", err)
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_embedding_folder_is_exported_with_the_heads_of_its_file(capsys, folder, tmp_path):

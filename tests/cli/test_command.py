@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.connections import connections_of
+from helpers.other_process import connections_of
 from helpers.small_tasks import PETS, TOKENIZER, VOCABULARY, small_encoder, small_task
 
 import keras_bert_command

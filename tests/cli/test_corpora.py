@@ -76,34 +76,6 @@ def test_what_is_left_out_is_reported(tmp_path, capsys):
     assert "150 were requested" in said.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nothing.txt", "--output", "v.txt"], "nothing.txt does not exist"),
-        (["empty.txt", "--output", "v.txt"], "at least one line of text"),
-        (["wordless.txt", "--output", "v.txt"], "at least one word"),
-        (["damaged.txt.xz", "--output", "v.txt"], "is damaged"),
-        (["corpus.txt", "--output", "."], "is a folder"),
-        (["corpus.txt", "--output", "nowhere/v.txt"], "No such folder to write to: nowhere"),
-        (["corpus.txt", "--output", "corpus.txt"], "must not be the input"),
-        ([".", "--output", "v.txt"], "outside ., which is read"),
-        (["corpus.txt", "--output", "v.txt", "--vocab-size", "104"], "--vocab-size must be above"),
-        (["corpus.txt", "--output", "v.txt", "--vocab-size", "110"], "size must be at least"),
-    ],
-)
-def test_wrong_input_exits_with_2_and_one_sentence(tmp_path, corpus, capsys, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty.txt").write_text("\n")
-    (tmp_path / "wordless.txt").write_text("\u200b\n", encoding="utf-8")
-    (tmp_path / "damaged.txt.xz").write_bytes(b"no archive")
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert main(["vocab", *arguments]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert "Traceback" not in said
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
 said_by = functools.partial(said_by_verb, "prepare")
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "barks", "Dog"]
@@ -149,27 +121,43 @@ def test_what_was_removed_is_reported_with_an_example(here, capsys):
     said_by(capsys, *arguments[:-4], "--output", "other", "--deduplicate", "exact", "--apart-from", "out")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nothing.txt", "--tokenizer", "v.txt"], "nothing.txt does not exist"),
-        (["empty.txt", "--tokenizer", "v.txt"], "at least one line of text"),
-        (["corpus.txt", "--tokenizer", "nothing.txt"], "does not exist"),
-        (["corpus.txt", "--tokenizer", "empty.txt"], "a vocabulary with"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--processes", "0"], "expected a whole number of at least 1; got '0'"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--shard", "2/2"], "expected I/N"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--similarity", "0.9"], "--similarity is for --deduplicate near"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--deduplicate", "near", "--similarity", "0.2"], "similarity must be in [0.5, 1)"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--deduplicate", "near", "--shard", "0/2"], "a corpus prepared in parts"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--apart-from", "nothing"], "apart_from needs deduplicate"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--shard", "one"], "expected I/N"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--output", "empty.txt"], "is a file"),
-        (["corpus.txt", "--tokenizer", "v.txt", "--output", "empty.txt/out"], "empty.txt"),
+WRONG = {
+    "vocab --output v2.txt": [
+        ("nothing.txt", "nothing.txt does not exist"),
+        ("empty.txt", "at least one line of text"),
+        ("wordless.txt", "at least one word"),
+        ("damaged.txt.xz", "is damaged"),
+        ("corpus.txt --output .", "is a folder"),
+        ("corpus.txt --output nowhere/v.txt", "No such folder to write to: nowhere"),
+        ("corpus.txt --output corpus.txt", "must not be the input"),
+        (".", "outside ., which is read"),
+        ("corpus.txt --vocab-size 104", "--vocab-size must be above"),
+        ("corpus.txt --vocab-size 110", "size must be at least"),
     ],
-)
-def test_wrong_input_exits_with_2_and_writes_nothing(here, capsys, arguments, message):
+    "prepare --output out": [
+        ("nothing.txt --tokenizer v.txt", "nothing.txt does not exist"),
+        ("empty.txt --tokenizer v.txt", "at least one line of text"),
+        ("corpus.txt --tokenizer nothing.txt", "does not exist"),
+        ("corpus.txt --tokenizer empty.txt", "a vocabulary with"),
+        ("corpus.txt --tokenizer v.txt --processes 0", "expected a whole number of at least 1; got '0'"),
+        ("corpus.txt --tokenizer v.txt --shard 2/2", "expected I/N"),
+        ("corpus.txt --tokenizer v.txt --shard one", "expected I/N"),
+        ("corpus.txt --tokenizer v.txt --similarity 0.9", "--similarity is for --deduplicate near"),
+        ("corpus.txt --tokenizer v.txt --deduplicate near --similarity 0.2", "similarity must be in [0.5, 1)"),
+        ("corpus.txt --tokenizer v.txt --deduplicate near --shard 0/2", "a corpus prepared in parts"),
+        ("corpus.txt --tokenizer v.txt --apart-from nothing", "--apart-from needs deduplicate"),
+        ("corpus.txt --tokenizer v.txt --output empty.txt", "is a file"),
+        ("corpus.txt --tokenizer v.txt --output empty.txt/out", "empty.txt"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("command", "arguments", "message"), [(command, *row) for command, rows in WRONG.items() for row in rows])
+def test_wrong_input_exits_with_2_and_changes_no_file(here, capsys, command, arguments, message):
     (here / "empty.txt").write_text("\n\n")
-    before = sorted(here.iterdir())
-    said = said_by(capsys, arguments[0], "--output", "out", *arguments[1:], code=2)
-    assert message in said.err
-    assert sorted(here.iterdir()) == before
+    (here / "wordless.txt").write_text("\u200b\n", encoding="utf-8")
+    (here / "damaged.txt.xz").write_bytes(b"no archive")
+    before = {path.name: path.read_bytes() for path in here.iterdir()}
+    verb, *output = command.split()
+    assert message in said_by_verb(verb, capsys, *output, *arguments.split(), code=2).err
+    assert {path.name: path.read_bytes() for path in here.iterdir()} == before

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 from helpers.command_line import run_verb, said_by_verb, save_small_model
+from helpers.small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import EmbeddingStream, fill_mask, from_pretrained, load_tokenizer, save_pretrained
 from keras_bert_rebuild.cli.arguments import model_folder, named, run_folder
@@ -123,6 +124,11 @@ def test_masks_are_filled_as_in_python_in_text_and_in_json_lines(capsys, folder,
     (first, p), (second, q) = expected[0][0]
     assert text[:3] == [MASKED[0], f"  {first} {p:.3f}  {second} {q:.3f}", MASKED[1]]
     assert [line[:5] for line in text[3:]] == ["  1  ", "  2  "]
+
+
+def test_a_model_without_an_mlm_head_is_one_sentence(capsys, tmp_path):
+    save_pretrained(small_encoder(["nsp"]), tmp_path / "nsp", vocabulary=TOKENIZER)
+    assert filled(capsys, tmp_path / "nsp", "the [MASK]", code=2).err.endswith("must have an MLM head; its outputs are NSP.\n")
 
 
 def test_a_file_and_standard_input_are_filled_like_texts(capsys, folder, tmp_path, monkeypatch):

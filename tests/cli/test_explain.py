@@ -85,7 +85,6 @@ def test_folders_config_files_and_keras_files(capsys, tmp_path):
         (["--model", "bert-base-uncased", "--max-seq-length", "600"], "length must be at least 1 and at most 512; got 600"),
         (["--model", "bert-base-uncased", "--heads", "cls"], "heads must be a list of some of pooler"),
         (["--model", "albert-base-v2", "--names", "google"], "Google's names are those of BERT"),
-        (["--model", "bert-base-uncased", "--dtype", "int3"], "dtype must be one of float32"),
         (["--model", "bert-base-uncased", "--other", "nowhere"], "expected a folder, a file, or one of bert-base-uncased, "),
         (
             ["--model", "bert-base-uncased", "--other", "modernbert-base", "--max-seq-length", "600"],

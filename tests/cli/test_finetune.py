@@ -90,7 +90,7 @@ def test_a_random_field_is_a_flag(called, capsys):
         ),
         (["classification"], "expected a file of examples; t.tsv does not exist."),
         (["clasification"], "did you mean classification"),
-        (["classification", "--epochs", "0"], "epochs must be a whole number of at least 1; got 0."),
+        (["classification", "--epochs", "0"], "--epochs must be a whole number of at least 1; got 0."),
         (["classification", "--columns", "text"], "--columns: expected NAME=VALUE; got 'text'"),
         (["classification", "--class-weights", "a=much"], "expected balanced, or numbers by label; got 'a=much'"),
         (["classification", "--header=maybe"], "--header: takes no value; got 'maybe'"),

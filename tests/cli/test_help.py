@@ -98,9 +98,11 @@ def test_a_length_has_one_name_in_all_verbs():
     [
         (f"{FINETUNE} --lr 1", "there is no option --lr; did you mean --learning-rate?"),
         (f"{FINETUNE} --bs 1", "there is no option --bs; did you mean --batch-size?"),
-        (f"{FINETUNE} --max-len 1", "there is no option --max-len; did you mean --max-seq-length?"),
+        ("embed t --max-len 1", "there is no option --max-len; did you mean --max-seq-length?"),
         (f"{FINETUNE} --fp16", "there is no option --fp16; did you mean --dtype mixed_bfloat16?"),
-        ("pretrain t --output_dir o", "there is no option --output_dir; did you mean --output?"),
+        ("embed t --output_dir o", "there is no option --output_dir; did you mean --output?"),
+        (f"{FINETUNE} --task_name t --do_eval", "there are no options --task_name, --do_eval; the data are files, --train, --dev"),
+        ("pretrain t --per_device_train_batch_size 8", "did you mean --batch-size?"),  # there without devices and micro-batches
         ("pretrain t --seq_len=9", "there is no option --seq_len; did you mean --max-seq-length?"),
         ("embed t -o v.npy", "there is no option -o; did you mean --output?"),
         ("embed t --gpu", "there is no option --gpu: a GPU is used where the backend finds one, and CUDA_VISIBLE_DEVICES= in"),
@@ -113,7 +115,14 @@ def test_a_length_has_one_name_in_all_verbs():
         ("plan --modle x", "keras-bert plan: there is no option --modle; did you mean --model? (see keras-bert plan --help)."),
         ("plan --model base tiny", "keras-bert: there is one argument too many: 'tiny' (see keras-bert --help)."),
         ("vocab c", "keras-bert vocab: required and missing: --output (see keras-bert vocab --help)."),
-        ("plan --tokens 1.5", "keras-bert plan: --tokens: expected a whole number; got '1.5' (see keras-bert plan --help)."),
+        ('search index " "', "keras-bert search: QUERY: expected a text; got ' ' (see"),
+        ("plan --model base --gpus 0", "keras-bert plan: --gpus: expected a whole number of at least 1; got '0' (see"),
+        ("embed t --model m --output o --dtype float99", "--dtype: unknown value 'float99'; did you mean float64 (choose from"),
+        ("models --model x", "keras-bert models: there is no option --model (see"),
+        (
+            "plan --tokens 1.5",
+            "keras-bert plan: --tokens: expected a whole number of at least 1; got '1.5' (see keras-bert plan --help).",
+        ),
         ("pretrain s --remat=maybe", "keras-bert pretrain: --remat: takes no value; got 'maybe' (see keras-bert pretrain --help)."),
     ],
 )
@@ -186,6 +195,35 @@ def test_an_option_may_stand_before_an_argument_that_may_be_left_out():
     assert parsed(["search", "index", "--top-k", "3", "words"]).query == "words"
     assert parsed(["fill", "m", "--top-k", "3", "one", "two"]).text == ["one", "two"]
     assert parsed(["predict", "--model", "m", "--input", "i", "--output", "o", "multi_label"]).task == "multi-label"
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if "spellings" in VERBS[verb]])
+def test_a_verb_accepts_the_names_of_other_programs_that_it_lists(verb):
+    parser = parser_of(verb)
+    for word in VERBS[verb]["spellings"].split():
+        ours = parser._spelled_here(f"--{word.replace('-', '_')}")
+        assert ours in OPTIONS[verb], word
+        assert f"--{word}" not in OPTIONS[verb]
+        assert next(name for name, typed in TABLE["meant"]["options"].items() if f"--{name}" == ours and word in typed.split())
+
+
+@pytest.mark.parametrize(
+    ("pasted", "ours"),
+    [
+        (
+            "finetune classification --model_name_or_path m --train_file t.csv --validation_file=d.csv --max_seq_length 128"
+            " --per_device_train_batch_size 16 --learning_rate 2e-5 --num_train_epochs 3 --output_dir run",
+            "finetune classification --model m --train t.csv --dev d.csv --max-seq-length 128"
+            " --batch-size 16 --learning-rate 2e-5 --epochs 3 --output run",
+        ),
+        (
+            "pretrain tokens --model_name_or_path m --mlm_probability 0.2 --max_steps 9 --output_dir run",
+            "pretrain tokens --init m --mask-rate 0.2 --steps 9 --output run",
+        ),
+    ],
+)
+def test_a_command_of_transformers_scripts_is_the_same_command_here(pasted, ours):
+    assert parsed(pasted.split()) == parsed(ours.split())
 
 
 def test_options_and_values_have_underscores_or_hyphens():

@@ -13,6 +13,7 @@ from keras_bert_rebuild.cli.options import TABLE, VERBS, option_of, options_of, 
 from keras_bert_rebuild.cli.parsers import GROUPS, parsed, parser_of
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
+from keras_bert_rebuild.explain.accounting import DTYPES
 from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.kernels.device_settings import MATMUL_PRECISIONS
 from keras_bert_rebuild.models.distillation_objectives import MEASURES
@@ -45,6 +46,7 @@ WORDS = {
     "objectives": OBJECTIVES,
     "next_sentence": pretrain_settings.NEXT_SENTENCE,
     "dtypes": pretrain_settings.DTYPES,
+    "policies": DTYPES,
     "file_formats": FORMATS,
     "heads": HEADS,
     "tpu_chips": TPU_CHIPS,
@@ -134,6 +136,14 @@ def test_every_line_of_a_page_parses(page):
         words = shlex.split(re.sub(r"\s#.*| [|>&;].*", "", line))
         if words and words[0] in VERBS and not {"...", "…"} & set(words) and "google|keras" not in line:
             parsed(words)
+
+
+def test_a_size_in_a_command_of_a_page_is_one():
+    """`plan` and `pretrain` take no name of a model of the hub as --model."""
+    sizes = [re.findall(r"keras-bert (?:plan|pretrain)\b[^`\n]* --model ([\w.-]+)", page.read_text("utf-8")) for page in PAGES]
+    assert sum(map(len, sizes)) > 5
+    for page, names in zip(PAGES, sizes, strict=True):
+        assert [name for name in names if name not in SIZES and not name.endswith(".json")] == [], page
 
 
 @pytest.mark.parametrize(

@@ -106,9 +106,9 @@ def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatc
     ("arguments", "said"),
     [
         (["--model", "base"], "one of tpu (such as v5e:4x4), gpu (such as h100) and cpu to plan for; got none"),
-        (["--model", "base", "--tpu", "v9:2x2"], "tpu must be one of v4, v5e, v5p, v6e"),
+        (["--model", "base", "--tpu", "v9:2x2"], "--tpu must be one of v4, v5e, v5p, v6e"),
         (["--model", "base", "--tpu", "v5e:5x5"], "must be one of 1x1, 2x2, 2x4"),
-        (["--model", "base", "--gpu", "rtx1"], "gpu must be one of a100-40"),
+        (["--model", "base", "--gpu", "rtx1"], "--gpu must be one of a100-40"),
         (["--model", "base", "--gpu", "l4", "--max-seq-length", "513"], "--max-seq-length must be at most 512"),
         (["--model", "base", "--tpu", "v5e:2x2", "--batch-size", "255"], "multiple of the 4 devices"),
         (["--model", "nothing.json", "--gpu", "l4"], "nothing.json; it does not exist"),

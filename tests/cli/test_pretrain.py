@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from helpers import small_runs
-from helpers.command_line import run_verb, said_by_verb
+from helpers.command_line import prepare_tales, run_verb, said_by_verb
 from helpers.small_corpus import small_corpus, write_text
 from helpers.small_runs import write_recipe
 
@@ -102,7 +102,7 @@ def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys,
     ("arguments", "message"),
     [
         (["nothing"], "nothing"),
-        (["store", "--steps", "0"], "steps must be a whole number of at least 1; got 0."),
+        (["store", "--steps", "0"], "--steps must be a whole number of at least 1; got 0."),
         (["store", "--model", "huge"], "one of the sizes"),
         (["store", "--settings", "nothing.yaml"], "nothing.yaml; it does not exist"),
         (["store", "--settings", "wrong.yaml"], "did you mean learning_rate"),
@@ -189,8 +189,8 @@ def test_a_signal_ends_it_with_its_number_and_the_same_command_goes_on(capsys, c
         (["--recipe", "modern", "--minutes", 1, "--steps", 1], "--steps and --minutes exclude each other"),
         (["--recipe", "modern", "--minutes", 1, "--settings", "small.yaml"], "--recipe and --settings exclude each other"),
         (["--recipe", "modern", "--minutes", 1, "--lengths", 8], "lengths must be left out with packing"),
-        (["--recipe", "modern", "--minutes", 1, "--generator-size", 0.5], "generator_size is for objective='electra'"),
-        (["--recipe", "modern", "--minutes", 1, "--decay-from", "run"], "decay_from must be left out with a recipe"),
+        (["--recipe", "modern", "--minutes", 1, "--generator-size", 0.5], "--generator-size is for objective='electra'"),
+        (["--recipe", "modern", "--minutes", 1, "--decay-from", "run"], "--decay-from must be left out with a recipe"),
         (["--recipe", "modern", "--minutes", 1, "--hosts", 2], "hosts must be left out with a recipe"),
         (
             ["--recipe", "modern", "--minutes", 1, "--tokenizer", "v", "--vocab-size", 3],
@@ -223,11 +223,7 @@ def test_every_setting_has_an_option_or_a_reason_for_none(capsys):
 @pytest.mark.slow(torch=True)
 def test_from_text_to_a_student_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
-    tales = [[f"on day {a + 7 * b} {who[a % 3]} {does[b % 3]} {what[(a + b) % 3]} ." for a in range(6)] for b in range(30)]
-    (tmp_path / "tales.txt").write_text("\n\n".join("\n".join(passages) for passages in tales))
-    said_by_verb("vocab", capsys, "tales.txt", "--vocab-size", 170, "--output", "vocab.txt")
-    said_by_verb("prepare", capsys, "tales.txt", "--tokenizer", "vocab.txt", "--output", "tokens", "--processes", 1)
+    prepare_tales(capsys, tmp_path)
     sizes = "num_hidden_layers: 2\n  hidden_size: 16\n  num_attention_heads: 2\n  intermediate_size: 16"
     jit = f"jit_compile: {str(small_runs.SETTINGS['jit_compile']).lower()}\n"
     (tmp_path / "t.yaml").write_text(f"model:\n  {sizes}\n{jit}")
@@ -266,8 +262,8 @@ def test_from_text_to_a_student_on_the_command_line(tmp_path, capsys, monkeypatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--hidden-layers", "top"], "hidden_layers must be 'last', 'uniform' or pairs TEACHER:STUDENT such as 12:6"),
-        (["--soft-weight", "0", "--hidden-weight", "0"], "one of soft_weight, hidden_weight, relation_weight must be above 0"),
+        (["--hidden-layers", "top"], "--hidden-layers must be 'last', 'uniform' or pairs TEACHER:STUDENT such as 12:6"),
+        (["--soft-weight", "0", "--hidden-weight", "0"], "one of --soft-weight, --hidden-weight, --relation-weight must"),
         (["--steps", "5", "--minutes", "1"], "--steps and --minutes exclude each other"),
         ([], "expected a folder that `keras-bert prepare` wrote; tokens does not exist"),
     ],

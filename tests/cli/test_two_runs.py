@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from helpers.command_line import save_small_model
-from helpers.exhaustive import only_exhaustive
+from helpers.hostile_inputs import only_exhaustive
 from helpers.other_process import finish, start
 from helpers.small_tasks import small_task
 
@@ -75,7 +75,7 @@ def begin(where, verb, folder, output):
     before = os.getcwd()
     os.chdir(folder)
     try:
-        return start("stopped_run.py", where, verb, *arguments)
+        return start("killed_runs.py", "verb", where, verb, *arguments)
     finally:
         os.chdir(before)
 

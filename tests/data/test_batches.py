@@ -7,8 +7,8 @@ import threading
 import keras
 import numpy as np
 import pytest
-from helpers.recording_model import Numbered, OtherModel, recording_model
 from helpers.small_corpus import small_corpus
+from helpers.tiny_training import Numbered, OtherModel, recording_model
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import math
 import keras
 import numpy as np
 import pytest
-from helpers.initialized import initialized_by
+from helpers.small import initialized_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

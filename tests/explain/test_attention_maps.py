@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 from helpers.reference import attention, layer_norm, weights_of
-from helpers.run_model import answers
-from helpers.small import compiled, small_batch, small_model, spread
+from helpers.small import answers, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, Tokenizer, WordPieceTokenizer, attention_maps, build_model, get_model
 from keras_bert_rebuild.families import FAMILIES, derived, own

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from eight_scripts import TEXTS, small_export
-from helpers import given_tokenizers, small_tokenizers
+from helpers import small_tokenizers
 from helpers.small_tasks import small_encoder
 from helpers.small_tokenizers import byte_level_bpe
 from tokenizers import Tokenizer
@@ -145,17 +145,17 @@ def test_only_what_an_export_wrote_is_replaced(tmp_path, rng, monkeypatch):
 # The tokenizer's files next to an exported model, for tokenizers of every kind.
 
 
-KINDS = pytest.mark.parametrize("kind", given_tokenizers.KINDS, ids=lambda kind: kind.__name__)
+KINDS = pytest.mark.parametrize("kind", small_tokenizers.KINDS, ids=lambda kind: kind.__name__)
 
 
 @KINDS
 def test_an_exported_folder_has_the_tokenizer_that_was_given(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(export_model, "_write", lambda *arguments: None)  # the model itself needs the package onnx
-    tokenizer, model = given_tokenizers.given(kind, tmp_path, ())
+    tokenizer, model = small_tokenizers.with_encoder(kind, tmp_path, ())
     export(model, tokenizer, tmp_path / "folder", "onnx", max_len=20)
     again = load_tokenizer(tmp_path / "folder")
     assert again.rules == tokenizer.rules
-    texts, pairs = given_tokenizers.TEXTS, given_tokenizers.TEXTS[::-1]
+    texts, pairs = small_tokenizers.TEXTS, small_tokenizers.TEXTS[::-1]
     ours = tokenizer.encode_batch(texts, pairs, max_len=20)
     assert [row.tolist() for row in again.encode_batch(texts, pairs, max_len=20).ids] == [row.tolist() for row in ours.ids]
     outside = Tokenizer.from_file(str(tmp_path / "folder" / "tokenizer.json"))
@@ -185,13 +185,13 @@ def test_a_sentencepiece_pipeline_has_the_ids_of_the_model():
 
 @KINDS
 def test_a_hugging_face_folder_has_the_tokenizer_that_was_given(tmp_path, kind):
-    tokenizer, model = given_tokenizers.given(kind, tmp_path, ())
+    tokenizer, model = small_tokenizers.with_encoder(kind, tmp_path, ())
     export(model, tokenizer, tmp_path / "folder", "huggingface", max_len=20)
     assert load_tokenizer(tmp_path / "folder") == tokenizer
 
 
 def test_a_given_tokenizer_replaces_the_files_of_the_model(tmp_path):
-    tokenizer, model = given_tokenizers.given(given_tokenizers.byte_level_bpe, tmp_path, ())
+    tokenizer, model = small_tokenizers.with_encoder(small_tokenizers.changed_bpe, tmp_path, ())
     save_pretrained(model, tmp_path / "came", vocabulary=tokenizer)
     came = from_pretrained(tmp_path / "came")
     other = load_tokenizer(tmp_path / "came", add_prefix_space=False)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from foreign import run_foreign
-from helpers import given_tokenizers, tiny_families
+from helpers import small_tokenizers, tiny_families
 from helpers.small import spread
 from helpers.small_tasks import VOCABULARY
 
@@ -59,7 +59,7 @@ def test_another_runtime_answers_the_same(module, model, tokenizer, capability, 
 @pytest.mark.backend("tensorflow")
 def test_a_saved_model_answers_the_same_or_is_refused_with_its_tokenizer(module, model, tokenizer, tmp_path):
     if (tiny_families.name_of_module(module), "SavedModel") in tiny_families.MISSING:
-        tokenizer, _ = given_tokenizers.given(given_tokenizers.byte_level_bpe, tmp_path, ())
+        tokenizer, _ = small_tokenizers.with_encoder(small_tokenizers.changed_bpe, tmp_path, ())
         with pytest.raises(ValueError, match="takes text through a WordPieceTokenizer"):
             keras_bert_rebuild.export(model, tokenizer, tmp_path / "served")
         return

@@ -7,7 +7,7 @@ import pytest
 from eight_scripts import TEXTS, answers, small_export, static_export
 from foreign import run_foreign
 from helpers import minilm
-from helpers.connections import connections_of
+from helpers.other_process import connections_of
 from helpers.small import spread
 from helpers.small_tasks import PETS, TOKENIZER, small_encoder
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from eight_scripts import TEXTS, answers, small_export, static_export
 from foreign import run_foreign
-from helpers import given_tokenizers
+from helpers import small_tokenizers
 from helpers.small_tasks import TOKENIZER, small_encoder
 
 import keras_bert_rebuild
@@ -85,7 +85,7 @@ def test_the_tokenizer_in_the_graph_has_every_setting(tmp_path, rng):
 
 
 def test_only_wordpiece_tokenizers_go_into_a_graph(tmp_path):
-    tokenizer, model = given_tokenizers.given(given_tokenizers.pipeline, tmp_path, ())
+    tokenizer, model = small_tokenizers.with_encoder(small_tokenizers.pipeline, tmp_path, ())
     with pytest.raises(ValueError, match="takes text through a WordPieceTokenizer without added_tokens; got PipelineTokenizer"):
         keras_bert_rebuild.export(model, tokenizer, tmp_path / "served")
     assert not (tmp_path / "served").exists()

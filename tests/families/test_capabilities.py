@@ -1,4 +1,4 @@
-"""What docs/checkpoints.md says of every family is tried on a tiny model of it; tests/export tries formats of other runtimes."""
+"""What docs/checkpoints.md says of every family is tried on a tiny model of it; formats and heads in test_every_family.py."""
 
 import functools
 import json
@@ -28,7 +28,6 @@ from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.comparison import compare
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.models.build_model import dtype_scope
-from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 TEXT = "the cat sat on the mat ."
@@ -157,25 +156,6 @@ def test_its_large_weights_are_split_over_devices(tries, config):
             assert paths
             for path in paths:
                 assert "model" in axes_of(path, weights[path], 2), path
-
-
-@pytest.mark.slow(torch=True)
-def test_every_head_goes_through_every_format(module, config, rng, tmp_path):
-    for head in tiny_families.heads_of(module):
-        heads = ["mlm", "sop"] if head == "sop" else [head]  # no class of Hugging Face has the one without the other
-        model = spread(build_model(config, heads), rng)
-        for format in ("huggingface", "keras"):
-            folder = tmp_path / f"{head}-{format}"
-            if format not in tiny_families.formats_of(module):
-                with pytest.raises(ValueError, match="saved with format 'keras'"):
-                    save_pretrained(model, folder, format)
-                continue
-            save_pretrained(model, folder, format)
-            back = from_pretrained(folder)
-            assert set(heads_of(back)) >= set(heads)
-            values = values_of(back)
-            for path, value in values_of(model).items():
-                np.testing.assert_array_equal(values[path], value)
 
 
 def test_only_families_with_googles_names_are_written_for_google(module, config, rng, tmp_path):

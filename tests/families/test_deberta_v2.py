@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 from helpers import small_tokenizers
-from helpers.reference import weights_of as values_of
 from helpers.small import random_model
 
 from keras_bert_rebuild import (
@@ -19,8 +18,7 @@ from keras_bert_rebuild import (
     show_attention,
 )
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.anatomy.parts import weights_of
-from keras_bert_rebuild.families.deberta_v2 import SIZES, DebertaV2Config
+from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
@@ -71,11 +69,8 @@ def array_of(tensor):
     return keras.ops.convert_to_numpy(keras.ops.cast(keras.ops.stop_gradient(tensor), "float32"))
 
 
-def test_the_model_follows_its_parts(config):
+def test_the_model_has_the_layers_of_its_parts(config):
     model = build_model(config, ("mlm",))
-    shapes = {path: shape for path, (_, shape) in weights_of(config.encoder(), ("mlm",)).items()}
-    assert {weight.path: tuple(weight.shape) for weight in model.weights} == shapes
-    assert config.num_params(("mlm",)) == model.count_params() == explain(model).total("params")
     rows = [layer.name for layer in model.layers]
     assert "Embedding-Relative" in rows
     assert ("Encoder-1-Convolution" in rows) == (config is ODD)
@@ -96,7 +91,7 @@ def test_what_stands_at_padding_changes_no_token(rng, ids):
 
 def test_released_sizes_are_counted():
     base = DebertaV2Config()
-    assert base.num_params(()) == {name: count for name, _, count in SIZES}["deberta-v3-base"] == 183_831_552
+    assert base.num_params(()) == 183_831_552
     assert explain(base, ()).letters["R"] == 512
     assert forward_flops(base, Work(10, 100, 2, 1)) > forward_flops(base.replace(pos_att_type=("c2p",)), Work(10, 100, 2, 1))
     phase = PretrainSettings(batch_size=2, seq_len=16, max_predictions=2)
@@ -111,18 +106,6 @@ def test_dropout_of_distances_draws_in_training_only(rng, ids):
     assert np.abs(drawn[0] - drawn[1]).max() > 0
 
 
-@pytest.mark.parametrize("heads", [("mlm",), ("classification",), ("multiple_choice",), ()])
-@pytest.mark.parametrize("legacy", [True, False])
-def test_weights_round_trip_bit_exactly(rng, tmp_path, heads, legacy):
-    model = random_model(ODD.replace(legacy=legacy), heads, rng)
-    save_pretrained(model, tmp_path)
-    back = from_pretrained(tmp_path)
-    assert heads_of(back) == heads
-    assert back.config.replace(labels=ODD.labels, legacy=legacy) == model.config
-    for path, value in values_of(model).items():
-        np.testing.assert_array_equal(values_of(back)[path], value)
-
-
 def test_the_names_in_a_file_decide_which_mlm_head_it_has(tmp_path):
     for file in (GOLDEN / "deberta_masked_lm").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -131,21 +114,6 @@ def test_the_names_in_a_file_decide_which_mlm_head_it_has(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(values))
     model = from_pretrained(tmp_path)
     assert (heads_of(model), model.config.legacy) == (("mlm",), False)
-
-
-def test_its_onnx_export_gives_the_same_outputs(config, rng, ids):
-    pytest.importorskip("onnx", reason="tox -e export has it")
-    reference = pytest.importorskip("onnx.reference")
-    from keras_bert_rebuild.export.onnx_model import onnx_model
-
-    encoder = random_model(config, (), rng)
-    session = reference.ReferenceEvaluator(onnx_model(encoder))
-    names = [tensor.name for tensor in session.proto_.graph.input]
-    for length in (13, 1):
-        given = dict(zip(names, [array[:, :length].astype("int64") for array in inputs_of(encoder, ids)], strict=True))
-        (answer,) = session.run(None, given)
-        expected = states(encoder, ids[:, :length])
-        np.testing.assert_allclose(answer[ids[:, :length] != 0], expected[ids[:, :length] != 0], atol=2e-5)
 
 
 def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):

@@ -144,19 +144,6 @@ def test_masked_and_replaced_tokens_are_two_heads_of_one_encoder(rng):
     assert np.isfinite(model.train_on_batch([ids, ids * 0, chosen], {"MLM": ids, "RTD": labels}, return_dict=True)["loss"])
 
 
-def test_its_onnx_export_gives_the_same_logits(rng):
-    pytest.importorskip("onnx", reason="tox -e export has it")
-    reference = pytest.importorskip("onnx.reference")
-    from keras_bert_rebuild.export.onnx_model import onnx_model
-
-    model = build_model(small(embedding_size=6, hidden_act="silu"), ["rtd"])
-    ids, _ = examples(rng, 3)
-    session = reference.ReferenceEvaluator(onnx_model(model))
-    (answer,) = session.run(None, dict.fromkeys(session.input_names, ids.astype("int64") * 0) | {"input_ids": ids.astype("int64")})
-    expected = model.predict([ids, ids * 0], verbose=0)
-    np.testing.assert_allclose(answer[ids != 0], expected[ids != 0], atol=2e-5)
-
-
 @pytest.mark.parametrize("family", ["electra", "roberta", "bert"])
 def test_its_classifier_drops_before_and_after_its_dense_layer(family):
     config = config_from_huggingface({"model_type": family, **SIZES, "max_position_embeddings": 24, "classifier_dropout": 0.5})

@@ -34,3 +34,12 @@ def save_small_model(path):
     """Write a Hugging Face folder with a small model whose vocabulary is `WORDS`."""
     save_pretrained(small_model(token_num=len(WORDS)), path, vocabulary={word: i for i, word in enumerate(WORDS)})
     return path
+
+
+def prepare_tales(capsys, folder):
+    """Write `vocab.txt` and `tokens` of thirty short tales into a folder that is the current one."""
+    who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
+    tales = [[f"on day {a + 7 * b} {who[a % 3]} {does[b % 3]} {what[(a + b) % 3]} ." for a in range(6)] for b in range(30)]
+    (folder / "tales.txt").write_text("\n\n".join("\n".join(passages) for passages in tales))
+    said_by_verb("vocab", capsys, "tales.txt", "--vocab-size", 170, "--output", "vocab.txt")
+    said_by_verb("prepare", capsys, "tales.txt", "--tokenizer", "vocab.txt", "--output", "tokens", "--processes", 1)

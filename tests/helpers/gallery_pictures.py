@@ -1,7 +1,8 @@
 """The pictures of pages in docs/images: `python tests/helpers/gallery_pictures.py`.
 
 Needs what `tox -e browser` needs. `--why` and `--training` are what the commands of docs/gallery.md write, `subjectivity/model` and
-`chain-run`, and `--page` is `why.html` of docs/guides/explain.md; without them their pictures stay as they are.
+`chain-run`, and `--page` is `FOLDER/explain/why.html` of `guide_pages.py explain --folder FOLDER`; without them their pictures stay
+as they are.
 """
 
 import argparse
@@ -27,8 +28,12 @@ CHAIN = "dopu geku teva geku teva vufu rabo nobu zogu vezi fenu zogu gifo malu"
 def save_page(browser, path, name, width, scheme="light", tab=None):
     """A picture of a whole page, as wide as this."""
     with browser.screen(width, 600, scheme):
-        browser.load(path) if tab is None else browser.open(path)
-        if tab is not None:
+        if tab is None:
+            browser.load(path)
+            # The guide prints the table; on the landing page the picture is small.
+            browser.js("for (const table of document.querySelectorAll('details')) table.open = false")
+        else:
+            browser.open(path)
             browser.tab(tab)
         height = browser.js("return document.documentElement.scrollHeight")
         with browser.screen(width, height, scheme):
@@ -71,13 +76,13 @@ def pictures_of_minilm(browser):
     other = from_pretrained(MODEL_DIR)
     other.quantize("int4")
     show_attention(model, tokenizer, FIRST, SECOND, name=NAME, other=other, other_name=f"{NAME}, int4", path=folder / "two.html")
-    with browser.screen(1280, 1150):
+    with browser.screen(1280, 1255):
         browser.open(folder / "two.html")
         browser.tab("model")
         save(browser, "attention-two-models")
 
 
-def of_command(browser, name, size, tab, *arguments):
+def save_view(browser, name, size, tab, *arguments):
     """The picture of one view of the page that `keras-bert attention` writes."""
     page = browser.folder / f"{name}.html"
     if keras_bert(["attention", *arguments, "--output", str(page)]):
@@ -98,11 +103,11 @@ def main():
         browser = Browser(driver, Path(folder))
         pictures_of_minilm(browser)
         if args.why:
-            of_command(browser, "attention-why", (1120, 640), "why", OPINION, "--model", args.why, "--why")
+            save_view(browser, "attention-why", (1120, 640), "why", OPINION, "--model", args.why, "--why")
         if args.training:
-            of_command(browser, "attention-training", (1120, 820), "training", CHAIN, "--model", args.training, "--checkpoints")
+            save_view(browser, "attention-training", (1120, 820), "training", CHAIN, "--model", args.training, "--checkpoints")
         for name, scheme in (("why-page", "light"), ("why-page-dark", "dark")) if args.page else ():
-            save_page(browser, args.page, name, 760, scheme)
+            save_page(browser, args.page, name, 900, scheme)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def words(text, cased, strip_accents=None, tokenize_chinese_chars=True):
         elif char not in "\0\ufffd" and category not in ("Cc", "Cf"):
             is_word = tokenize_chinese_chars and any(ord(char) in block for block in IDEOGRAPHS)
             cleaned += f" {char} " if is_word else char
-    found = []
+    separated = []
     for token in cleaned.split():
         token = token if cased else token.lower()
         if strip_accents:
@@ -34,22 +34,22 @@ def words(text, cased, strip_accents=None, tokenize_chinese_chars=True):
         for char in token:
             is_mark = char in ASCII_MARKS or unicodedata.category(char).startswith("P")
             spaced += f" {char} " if is_mark else char
-        found += spaced.split()
-    return found
+        separated += spaced.split()
+    return separated
 
 
 def pieces(word, vocabulary):
     if len(word) > 200:
         return ["[UNK]"]
-    found, rest = [], word
+    parts, rest = [], word
     while rest:
-        prefix = "##" if found else ""
+        prefix = "##" if parts else ""
         fitting = [n for n in range(len(rest), 0, -1) if prefix + rest[:n] in vocabulary]
         if not fitting:
             return ["[UNK]"]
-        found.append(prefix + rest[: fitting[0]])
+        parts.append(prefix + rest[: fitting[0]])
         rest = rest[fitting[0] :]
-    return found
+    return parts
 
 
 def ids(text, vocabulary, cased, **settings):

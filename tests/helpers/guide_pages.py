@@ -1,8 +1,10 @@
 """The tutorial and the guides of the site: their blocks are run, what each prints is the text below it, what it draws its picture.
 
-`KERAS_BACKEND=torch PYTHONPATH=.:tests python tests/helpers/guide_pages.py [NAME ...]` writes the outputs into the pages.
+`KERAS_BACKEND=torch PYTHONPATH=.:tests python tests/helpers/guide_pages.py [NAME ...]` writes the outputs into the pages. With
+`--folder FOLDER` what a page wrote is retained in `FOLDER/NAME`.
 """
 
+import argparse
 import contextlib
 import os
 import re
@@ -84,13 +86,13 @@ def run_guide(page):
     """
     text = page.read_text(encoding="utf-8")
     namespace, parts, end, printed = {"__name__": "__main__"}, [], 0, None
-    for found in BLOCK.finditer(text):
-        between, (language, block) = text[end : found.start()], found.groups()
+    for match in BLOCK.finditer(text):
+        between, (language, block) = text[end : match.start()], match.groups()
         if language == "text" and printed is not None and not between.strip():
             block = elided(printed, block)
         printed = run_block(language, block, namespace, page.name) if language in ("python", "sh") else None
         parts += [between, f"```{language}\n{block}```\n"]
-        end = found.end()
+        end = match.end()
     return "".join([*parts, text[end:]])
 
 
@@ -131,12 +133,23 @@ def without_numbers(text):
     return re.sub(r"[ \t─━-]+", " ", re.sub(r"[\d.,]*\d|e[-+]", "0", text))
 
 
+def update(page, folder):
+    """Write what the blocks print, run in this folder, into the page, and what they draw into its pictures."""
+    folder.mkdir(parents=True)
+    with contextlib.chdir(folder), minilm_by_name():
+        text = run_guide(page)
+        for name, picture in drawn_pictures(text).items():
+            (DOCS / "images" / name).write_text(picture, encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    for page in PAGES:
-        if page.stem in sys.argv[1:] or not sys.argv[1:]:
-            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), minilm_by_name():
-                os.environ["COLUMNS"] = "100"
-                text = run_guide(page)
-                for name, picture in drawn_pictures(text).items():
-                    (DOCS / "images" / name).write_text(picture, encoding="utf-8")
-            page.write_text(text, encoding="utf-8")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="pages by name (default: all)")
+    parser.add_argument("--folder", type=Path, help="a folder for what they write (default: a temporary one)")
+    args = parser.parse_args()
+    os.environ["COLUMNS"] = "100"
+    with tempfile.TemporaryDirectory() as temporary:
+        for page in PAGES:
+            if page.stem in args.names or not args.names:
+                update(page, (args.folder or Path(temporary)) / page.stem)

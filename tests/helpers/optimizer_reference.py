@@ -20,11 +20,11 @@ def train(weights, gradients, rate, weight_decay, multipliers=None, clip=None, e
     m = dict.fromkeys(weights, 0.0)
     v = dict.fromkeys(weights, 0.0)
     averages = dict(weights)
-    for t, given in enumerate(gradients, 1):
-        norm = np.sqrt(sum((g**2).sum() for g in given.values()))
+    for t, step_gradients in enumerate(gradients, 1):
+        norm = np.sqrt(sum((g**2).sum() for g in step_gradients.values()))
         factor = min(1.0, clip / norm) if clip else 1.0
         for path, w in weights.items():
-            g = given[path] * factor
+            g = step_gradients[path] * factor
             m[path] = b1 * m[path] + (1 - b1) * g
             v[path] = b2 * v[path] + (1 - b2) * g**2
             step = m[path] / (1 - b1**t) / (np.sqrt(v[path] / (1 - b2**t)) + eps)
@@ -105,7 +105,7 @@ def value(variable):
 
 def rates(schedule, steps, rounding=1.2e-7):
     """The learning rates of steps, given as tensors; of numbers they are the same, but for a rounding relative to the largest."""
-    found = [float(value(schedule(keras.ops.convert_to_tensor(step)))) for step in steps]
+    values = [float(value(schedule(keras.ops.convert_to_tensor(step)))) for step in steps]
     # 1 − √u is rounded as a difference of numbers near 1, whatever is left.
-    np.testing.assert_allclose([float(schedule(step)) for step in steps], found, rtol=1e-6, atol=rounding * max(found))
-    return found
+    np.testing.assert_allclose([float(schedule(step)) for step in steps], values, rtol=1e-6, atol=rounding * max(values))
+    return values

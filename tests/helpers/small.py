@@ -1,10 +1,14 @@
-"""A small BERT and batches for it."""
+"""A small BERT, batches for it, packed and padded, and the answers of any model to them."""
+
+import contextlib
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from keras_bert_rebuild import build_model, compile_model, get_model
+from keras_bert_rebuild.anatomy.heads import DRAW_BITS
 
 VOCAB, LENGTH, HEADS, BLOCKS = 60, 12, 2, 2
 
@@ -42,11 +46,11 @@ def small_batch(rng, batch=8, padding=3, masked=3):
     ids = rng.integers(5, VOCAB, (batch, LENGTH))
     ids[:, LENGTH - padding :] = 0
     segments = (np.arange(LENGTH)[None] > 5).astype(int) * np.ones((batch, 1), int)
-    chosen = np.zeros((batch, LENGTH), int)
-    for row in chosen:
+    is_masked = np.zeros((batch, LENGTH), int)
+    for row in is_masked:
         row[1 + rng.permutation(LENGTH - padding - 1)[:masked]] = 1
     labels = rng.integers(5, VOCAB, (batch, LENGTH, 1))
-    return (ids, segments, chosen), (labels, rng.integers(0, 2, (batch, 1)))
+    return (ids, segments, is_masked), (labels, rng.integers(0, 2, (batch, 1)))
 
 
 def compiled(model, **kwargs):
@@ -68,3 +72,68 @@ def make_variables(model):
     model.compute_metrics(x, labels, answers)
     model.reset_metrics()
     model.optimizer.build(model.trainable_variables)
+
+
+def answers(model, ids, segments):
+    """Its outputs as a list of arrays."""
+    columns = {"Input-Token": ids, "Input-Segment": segments, "Input-Masked": np.ones_like(ids)}
+    inputs = [columns[tensor.name] for tensor in model.inputs]
+    outputs = model(inputs if len(inputs) > 1 else inputs[0], training=False)
+    return [keras.ops.convert_to_numpy(output) for output in (outputs if isinstance(outputs, list) else [outputs])]
+
+
+@contextlib.contextmanager
+def initialized_by(values):
+    """Initialise the kernels of `get_model` with a function of a shape and the name of a dtype."""
+    with pytest.MonkeyPatch.context() as patch:
+        for initializer in (keras.initializers.GlorotNormal, keras.initializers.RandomUniform):
+            patch.setattr(initializer, "__call__", lambda _, shape, dtype=None: keras.ops.convert_to_tensor(values(shape, dtype)))
+        yield
+
+
+# Lengths of the sequences of each row; some rows end with padding.
+ROWS, WIDTH = ((3, 7, 6), (16,), (2, 5, 4, 3)), 16
+
+
+def sequences(rng, config):
+    """Tokens, which of them are predicted, and a draw for each, of every sequence."""
+    made = []
+    for length in (length for row in ROWS for length in row):
+        is_predicted = np.zeros(length, int)
+        is_predicted[rng.permutation(length)[: 1 + length // 4]] = 1
+        tokens = rng.integers(5, config.vocab_size, length)
+        made.append((tokens, is_predicted, rng.integers(0, 1 << DRAW_BITS, length)))
+    return made
+
+
+def laid_out(config, parts, rows, width=WIDTH):
+    """Inputs by name, and the labels, of rows that hold these sequences; the second half of each has the last segment id."""
+    shape = len(rows), width
+    tokens, is_predicted, draws, numbers, segments = (np.full(shape, fill, "int32") for fill in (config.pad_token_id, 0, 0, 0, 0))
+    left = iter(parts)
+    for row, lengths in enumerate(rows):
+        at = 0
+        for length in lengths:
+            part = slice(at, at + length)
+            tokens[row, part], is_predicted[row, part], draws[row, part] = next(left)
+            numbers[row, part] = at + 1
+            segments[row, at + length // 2 : at + length] = max(config.type_vocab_size - 1, 0)
+            at += length
+    masked = np.where(is_predicted == 1, 4, tokens).astype("int32")
+    names = {
+        "Input-Token": masked,
+        "Input-Segment": segments,
+        "Input-Draw": draws,
+        "Input-Masked": is_predicted,
+        "Input-Mask": numbers,
+    }
+    return names, tokens[..., None]
+
+
+def step(model, inputs, labels, **settings):
+    """The loss of a step and the gradient of every weight, by its path."""
+    compile_model(model, optimizer=keras.optimizers.SGD(1.0), **settings)
+    before = {weight.path: np.array(ops.convert_to_numpy(weight)) for weight in model.trainable_weights}
+    loss = model.train_on_batch(tuple(inputs[tensor.name] for tensor in model.inputs), labels)
+    after = {weight.path: ops.convert_to_numpy(weight) for weight in model.trainable_weights}
+    return np.ravel(loss)[0], {path: before[path] - after[path] for path in before}

@@ -72,14 +72,14 @@ def check_resumption(whole, corpus, folder, settings, results=("model",), run=pr
         results: the folders of its result.
         run: what runs it.
     """
-    given, _, model = whole
-    shutil.copytree(given, folder)
+    source, _, model = whole
+    shutil.copytree(source, folder)
     for part in ("checkpoints/step-00000008", *results):
         shutil.rmtree(folder / part)
     resumed = run(corpus, folder, settings)
     for one, other in zip(resumed.weights, model.weights, strict=True):
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
-    digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (given, folder)]
+    digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (source, folder)]
     assert digests[0] == digests[1]
 
 

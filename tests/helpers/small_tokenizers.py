@@ -1,10 +1,17 @@
-"""Tokenizer files small enough to be trained in a test."""
+"""Tokenizer files small enough to be trained in a test, and tokenizers whose settings differ from their files, with an encoder."""
 
+import importlib.util
 import io
 import json
 
-from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
+
+from helpers.small_tasks import VOCABULARY, small_encoder
+from keras_bert_rebuild import WordPieceTokenizer
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 SENTENCES = [
     "The harbour was quiet in the hour before the boats went out, and the gulls stood along the wall in a row.",
@@ -84,8 +91,8 @@ def gemmas():
     tokenizer = Tokenizer(BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
     tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
-    known = [*special, *added, *(f"<0x{byte:02X}>" for byte in range(256))]
-    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=known, limit_alphabet=60, show_progress=False)
+    first_tokens = [*special, *added, *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=first_tokens, limit_alphabet=60, show_progress=False)
     tokenizer.train_from_iterator(SENTENCES, trainer)
     values = json.loads(tokenizer.to_str())
     tokenizer = Tokenizer.from_str(json.dumps({**values, "added_tokens": []}))
@@ -95,3 +102,52 @@ def gemmas():
     ends = [(token, tokenizer.token_to_id(token)) for token in ("<bos>", "<eos>")]
     tokenizer.post_processor = processors.TemplateProcessing("<bos> $A <eos>", "<bos> $A <eos> $B:1 <eos>:1", ends)
     return tokenizer
+
+
+ROBERTA = {"family": "roberta", "position_offset": 2, "pad_token_id": 1, "type_vocab_size": 1, "mlm_act": "gelu_erf"}
+ALBERT = {"family": "albert", "embedding_size": 8, "num_hidden_groups": 1}
+TEXTS = ["The cat SAT on the mat, Naïve café!", "C++ [E1]dog", "", "anna-ben 20"]
+
+
+def wordpiece(folder):
+    rules = [AddedToken("C++", single_word=True), AddedToken("[E1]", special=True)]
+    vocabulary = [*VOCABULARY, "C++", "[E1]"]
+    cleaning = {"strip_accents": False, "tokenize_chinese_chars": False}
+    return WordPieceTokenizer(vocabulary, False, rules, **cleaning, second_segment=0, truncation_side="left"), {}
+
+
+def changed_bpe(folder):
+    byte_level_bpe(folder)
+    vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
+    rules = {"add_prefix_space": True, "mask_takes_space": False, "truncation_side": "left"}
+    return ByteLevelBPETokenizer(vocabulary, merges, **rules), ROBERTA
+
+
+def albert(folder):
+    file = sentencepiece("albert", SENTENCES)
+    cleaning = {"lower": False, "strip_accents": False}
+    return SentencePieceTokenizer(file, "albert", **cleaning, second_segment=0, truncation_side="left"), ALBERT
+
+
+def xlm_roberta(folder):
+    tokenizer = SentencePieceTokenizer(sentencepiece("xlm_roberta"), "xlm_roberta")
+    return SentencePieceTokenizer(tokenizer.model_file, "xlm_roberta", added_tokens={"C++": len(tokenizer)}), ROBERTA
+
+
+def pipeline(folder):
+    tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate([*VOCABULARY, "anna-ben"])}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.add_tokens([AddedToken("C++", single_word=True)])
+    return PipelineTokenizer(json.loads(tokenizer.to_str()), second_segment=0, truncation_side="left"), {}
+
+
+KINDS = [wordpiece, changed_bpe, pipeline]
+if importlib.util.find_spec("sentencepiece"):
+    KINDS += [albert, xlm_roberta]
+
+
+def with_encoder(kind, folder, heads=("pooler",)):
+    """A tokenizer, and an encoder for it that has no tokenizer of its own."""
+    tokenizer, family = kind(folder)
+    return tokenizer, small_encoder(heads, vocab_size=max(tokenizer.tokens) + 1, **family)

@@ -8,6 +8,7 @@ from helpers.small_tasks import VOCABULARY
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.families import FAMILIES, WITHOUT_FILES
+from keras_bert_rebuild.families.xlnet import XLNetConfig
 
 SIZES = {
     "vocab_size": len(VOCABULARY),
@@ -96,3 +97,19 @@ def tiny_config(module, **changes):
     smaller = {name: size for name, size in SMALLER.items() if getattr(config, name, None)}
     after_padding = {"position_offset": SIZES["pad_token_id"] + 1} if config.position_offset else {}
     return config.replace(**{**SIZES, **smaller, **after_padding, **changes})
+
+
+XLNET = XLNetConfig(
+    vocab_size=31,
+    hidden_size=12,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=20,
+    max_position_embeddings=24,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    classifier_dropout=0.0,
+    labels=("a", "b"),
+)
+ODD_XLNET = XLNET.replace(clamp_len=4, hidden_act="gelu", num_attention_heads=2, pad_token_id=0, mem_len=7, reuse_len=3)
+XLNET_PAD = 5

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import h5py
 import numpy as np
 import yaml
+from helpers.hostile_inputs import ABSURD, fuzzed_config
 from hostile.bombs import BOMBS
-from hostile.configs import ABSURD, fuzzed_config
 from hostile.folder_bombs import FOLDER_BOMBS
 from hostile.folders import FOLDERS
 from hostile.samples import SAMPLES, files_of

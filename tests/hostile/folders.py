@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import yaml
 from helpers import small_tokenizers
-from helpers.keras_2_files import write_classifier
+from helpers.small_checkpoints import write_classifier
 from helpers.small_tasks import TOKENIZER, VOCABULARY, small_encoder
 
 from keras_bert_rebuild.export.tokenizer_files import sentencepiece_pipeline

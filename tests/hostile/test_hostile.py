@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.exhaustive import only_exhaustive
+from helpers.hostile_inputs import only_exhaustive
 from hostile.attacks import numbers
 from hostile.pool import Pool
 

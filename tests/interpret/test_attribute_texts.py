@@ -6,7 +6,7 @@ import json
 import keras
 import numpy as np
 import pytest
-from helpers.mutations import fault_of, mutations
+from helpers.hostile_inputs import fault_of, mutations
 from helpers.small import spread
 from helpers.small_tasks import TOKENIZER, small_encoder, small_task
 

@@ -9,7 +9,7 @@ import time
 import keras
 import numpy as np
 import pytest
-from helpers.compiled_programs import compiled_programs
+from helpers.kernel_checks import compiled_programs
 from helpers.other_process import finish, start
 from helpers.small_tasks import small_encoder, small_task
 from hypothesis import given

@@ -5,7 +5,7 @@ from unittest import mock
 import keras
 import numpy as np
 import pytest
-from helpers.plain_form import plain
+from helpers.kernel_checks import plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops

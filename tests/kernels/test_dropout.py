@@ -5,7 +5,7 @@ import importlib
 import keras
 import numpy as np
 import pytest
-from helpers.gradients import TOLERANCES, rounded, value_and_gradients
+from helpers.kernel_checks import TOLERANCES, rounded, value_and_gradients
 from keras import ops
 
 from keras_bert_rebuild.kernels.row_hash import gain_of, threshold

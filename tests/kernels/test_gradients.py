@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.plain_form import chosen
+from helpers.kernel_checks import chosen_kernel
 from helpers.small import compiled, small_batch, small_model
 from keras import ops
 
@@ -103,7 +103,7 @@ def test_a_model_learns_the_same_as_with_the_clipping_of_keras(monkeypatch, rng)
 
     def losses(own):
         monkeypatch.setattr("keras_bert_rebuild.kernels.jax_operations.is_on_cuda", lambda capability=0.0: own and not capability)
-        assert (chosen(operations.clip_factor, [ops.ones(3)], 0.01) is not None) == own
+        assert (chosen_kernel(operations.clip_factor, [ops.ones(3)], 0.01) is not None) == own
         keras.utils.set_random_seed(2)
         model = compiled(small_model(), optimizer=AdamW(0.01, global_clipnorm=0.01), max_predictions=4)
         return [model.train_on_batch(x, y)[0] for _ in range(3)]

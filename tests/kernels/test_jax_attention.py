@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.plain_form import chosen as chosen_kernel
-from helpers.pretended_device import PROCESSOR, pretend
+from helpers.kernel_checks import PROCESSOR, chosen_kernel, pretend
 from helpers.small import compiled, small_batch, small_model
 
 from keras_bert_rebuild.layers import MultiHeadSelfAttention

@@ -5,7 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
-from helpers.gradients import TOLERANCES, value_and_gradients
+from helpers.kernel_checks import TOLERANCES, value_and_gradients
 from keras import ops
 
 pytestmark = pytest.mark.backend("jax")

@@ -2,16 +2,14 @@
 
 import contextlib
 import functools
-import json
 import re
 from importlib.util import find_spec
 
 import keras
 import numpy as np
 import pytest
-from helpers.other_process import finish, start
-from helpers.plain_form import chosen
-from helpers.pretended_device import PROCESSOR, gpu, pretend
+from helpers.kernel_checks import PROCESSOR, chosen_kernel, gpu, pretend
+from helpers.other_process import printed_json
 
 pytestmark = pytest.mark.backend("jax")
 
@@ -215,7 +213,7 @@ def dropped(rng, mask=PACKED, causal=False):
     keras.utils.set_random_seed(3)
     layer, tensors = MultiHeadSelfAttention(1, attention_dropout=0.1, history_only=causal), normal(rng, (2, 70, 1, 16))[:3]
     layer.build((2, 70, 16))
-    form = chosen(MultiHeadSelfAttention.attend, layer, *tensors, mask, True)
+    form = chosen_kernel(MultiHeadSelfAttention.attend, layer, *tensors, mask, True)
     attend = jax.jit(lambda *tensors: layer.attend(*tensors, mask, True))
     return form, np.asarray(attend(*tensors))
 
@@ -287,10 +285,8 @@ def stopped(x):
 
 @pytest.mark.slow(torch=True)
 def test_two_devices_compute_their_rows_of_the_batch_with_the_bits_of_one_device():
-    code, out, err = finish(start("flash_over_devices.py", devices=2))
-    assert code == 0, err
-    found = json.loads(out.splitlines()[-1])
-    assert found["devices"] == 2
-    assert found["shape of three rows"] == [3, 16, 2, 16]
-    assert found["difference"] < 1e-5
-    assert found["between devices"] > 0.5
+    apart = printed_json("kernels_over_devices.py", "flash", devices=2)
+    assert apart["devices"] == 2
+    assert apart["shape of three rows"] == [3, 16, 2, 16]
+    assert apart["difference"] < 1e-5
+    assert apart["between devices"] > 0.5

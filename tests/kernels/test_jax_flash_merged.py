@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-from helpers.pretended_device import PROCESSOR, pretend
+from helpers.kernel_checks import PROCESSOR, pretend
 from kernels.test_jax_flash import PACKED, PADDED, SEED, launches, lowers_to_triton, training_step_for_cuda
 
 pytestmark = pytest.mark.backend("jax")

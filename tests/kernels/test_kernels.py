@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-from helpers.gradients import TOLERANCES, value_and_gradients
-from helpers.plain_form import chosen, noted_kernels, plain
+from helpers.kernel_checks import TOLERANCES, chosen_kernel, noted_kernels, plain, value_and_gradients
 from keras import ops
 
 from keras_bert_rebuild import AdamW, kernels
@@ -302,25 +301,27 @@ def test_a_quantized_layer_uses_its_own_product(rng):
     (x,) = tensors(arrays, "float32")
     assert np.isfinite(ops.convert_to_numpy(function(x))).all()
     layer = randomised(FeedForward(5, activation=gelu), (None, None, 8), rng)
-    assert (chosen(FeedForward.call, layer, x, True) is not None) == (BACKEND == "tensorflow")
+    assert (chosen_kernel(FeedForward.call, layer, x, True) is not None) == (BACKEND == "tensorflow")
     layer.output_dense.quantize("int8")
-    assert chosen(FeedForward.call, layer, x, True) is None
-    assert chosen(products.product, layer.output_dense, x) is None
+    assert chosen_kernel(FeedForward.call, layer, x, True) is None
+    assert chosen_kernel(products.product, layer.output_dense, x) is None
 
 
 def test_a_kernel_is_not_used_where_its_condition_does_not_hold():
     x = ops.zeros((2, 6, 3, 8))
     layer = MultiHeadSelfAttention(3)
     layer.build((None, None, 24))
-    assert chosen(Dropout.drop, Dropout(1.0), x) is None
+    assert chosen_kernel(Dropout.drop, Dropout(1.0), x) is None
     # No GPU, or no half precision.
-    assert chosen(MultiHeadSelfAttention.attend, layer, x, x, x, ops.convert_to_tensor(MASK), True) == "fused_attention.attend"
-    assert chosen(MultiHeadSelfAttention.attend, layer, x, x, x, ops.convert_to_tensor(MASK), True, "shared") is None
-    assert (chosen(products.similarities, x, x) is None) == (BACKEND != "tensorflow")
+    assert (
+        chosen_kernel(MultiHeadSelfAttention.attend, layer, x, x, x, ops.convert_to_tensor(MASK), True) == "fused_attention.attend"
+    )
+    assert chosen_kernel(MultiHeadSelfAttention.attend, layer, x, x, x, ops.convert_to_tensor(MASK), True, "shared") is None
+    assert (chosen_kernel(products.similarities, x, x) is None) == (BACKEND != "tensorflow")
     weight, momentum = (SimpleNamespace(dtype=dtype) for dtype in ("bfloat16", "float32"))
-    assert chosen(operations.adam_step, weight, momentum, False) is None
-    assert chosen(operations.adam_step, momentum, momentum, True) is None
-    assert (chosen(operations.adam_step, momentum, momentum, False) is not None) == (BACKEND == "tensorflow")
+    assert chosen_kernel(operations.adam_step, weight, momentum, False) is None
+    assert chosen_kernel(operations.adam_step, momentum, momentum, True) is None
+    assert (chosen_kernel(operations.adam_step, momentum, momentum, False) is not None) == (BACKEND == "tensorflow")
 
 
 def layers():

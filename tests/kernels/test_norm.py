@@ -1,13 +1,12 @@
 """Layer normalisation in kernels of JAX, interpreted, and TensorFlow: values and gradients of the definition in float64."""
 
 import functools
-import json
 import re
 
 import numpy as np
 import pytest
-from helpers.other_process import finish, start
-from helpers.pretended_device import PROCESSOR, gpu, pretend
+from helpers.kernel_checks import PROCESSOR, gpu, pretend
+from helpers.other_process import printed_json
 from kernels.test_jax_flash import lowers_to_triton
 
 from keras_bert_rebuild.layers.seam import kernel_of
@@ -134,11 +133,9 @@ def test_it_lowers_to_triton_for_cuda(dtype, width):
 @pytest.mark.backend("jax")
 @pytest.mark.slow(torch=True)
 def test_two_devices_compute_their_rows_of_the_batch_and_add_their_gradients_of_the_weights():
-    code, out, err = finish(start("norm_over_devices.py", devices=2))
-    assert code == 0, err
-    found = json.loads(out.splitlines()[-1])
-    assert found["devices"] == 2
-    assert max(found["differences"]) < 1e-5
+    apart = printed_json("kernels_over_devices.py", "norm", devices=2)
+    assert apart["devices"] == 2
+    assert max(apart["differences"]) < 1e-5
 
 
 def outputs_and_gradients(x, gamma, beta, upstream, axis=-1):

@@ -5,7 +5,7 @@ import math
 import keras
 import numpy as np
 import pytest
-from helpers.gradients import TOLERANCES, rounded, value_and_gradients
+from helpers.kernel_checks import TOLERANCES, rounded, value_and_gradients
 from keras import ops
 
 from keras_bert_rebuild.layers import Dense, Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention, PositionEmbedding

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.recording_model import Numbered, OtherModel, numbered, recording_model
+from helpers.tiny_training import Numbered, OtherModel, numbered, recording_model
 
 from keras_bert_rebuild.data.batches import EpochBatches
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, checked_data, in_epochs

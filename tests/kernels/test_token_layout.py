@@ -6,8 +6,7 @@ from unittest import mock
 import keras
 import numpy as np
 import pytest
-from helpers.gradients import value_and_gradients
-from helpers.plain_form import chosen
+from helpers.kernel_checks import chosen_kernel, value_and_gradients
 from helpers.small import compiled, small_batch, small_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -259,12 +258,12 @@ def test_a_model_compiled_as_a_whole_computes_padding():
 
 def test_rows_of_several_sequences_are_computed_as_a_whole(monkeypatch):
     numbers, mask = np.array([[1, 1, 2, 0]], "int32"), np.array([[True, True, True, False]])
-    assert chosen(tokens_alone, 8, mask) is None
+    assert chosen_kernel(tokens_alone, 8, mask) is None
     monkeypatch.setattr(token_layout, "WIDE", 1)
-    assert chosen(tokens_alone, 8, mask) == "token_layout.leave_out_padding"
-    assert chosen(tokens_alone, 8, numbers) is None
-    assert chosen(tokens_alone, 8, mask[:, None, None]) is None
-    assert chosen(tokens_alone, 8, None) is None
+    assert chosen_kernel(tokens_alone, 8, mask) == "token_layout.leave_out_padding"
+    assert chosen_kernel(tokens_alone, 8, numbers) is None
+    assert chosen_kernel(tokens_alone, 8, mask[:, None, None]) is None
+    assert chosen_kernel(tokens_alone, 8, None) is None
 
 
 @settings(max_examples=25)

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.plain_form import plain
+from helpers.kernel_checks import plain
 from keras import ops
 
 from keras_bert_rebuild.kernels import bands

@@ -1,9 +1,10 @@
-"""Which modules may import which, and what may not be in the source. Reads files, imports nothing."""
+"""Which modules may import which, that none imports itself in a circle, and what may not be in the source. Imports nothing."""
 
 import ast
 import configparser
 import re
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -242,7 +243,61 @@ def test_tox_names_the_needs_that_setup_cfg_declares():
     tox.read(ROOT / "tox.ini", encoding="utf-8")
     lines = lambda text: {line.split(";")[0].strip() for line in text.splitlines() if line.strip()}  # noqa: E731
     needs = {line for line in lines(declared["options"]["install_requires"]) if not line.startswith("tensorflow")}
+    needs |= lines(declared["options.extras_require"]["search"])
     assert needs <= lines(tox["core"]["deps"])
     for backend in ("jax", "torch"):
         name = declared["options.extras_require"][backend].split(">=")[0]
         assert any(line.startswith(name) for line in lines(tox[f"testenv:{backend}"]["deps"]))
+
+
+def module_name(path, root):
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_graph(package):
+    """For every module of a package, the modules of the package that its file imports, at any depth."""
+    root = package.parent
+    paths = {module_name(path, root): path for path in package.rglob("*.py")}
+    graph = {}
+    for module, path in paths.items():
+        imported = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                # A name of a package is one of its modules, or a name in its __init__.
+                several = {f"{node.module}.{alias.name}" for alias in node.names}
+                imported |= {name if name in paths else node.module for name in several}
+        graph[module] = (imported & set(paths)) - {module}
+    return graph
+
+
+def circle(graph):
+    """The modules of one circle in import order, the first repeated at the end; () if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return tuple(reversed(error.args[1]))
+    return ()
+
+
+def test_no_modules_of_the_package_import_each_other():
+    graph = import_graph(ROOT / "keras_bert_rebuild")
+    assert len(graph) > 100
+    assert circle(graph) == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["import toy.b", "from toy import b", "from toy.b import name", "def f():\n    from toy.b import name"]
+)
+def test_a_circle_is_found_however_its_imports_are_written(tmp_path, line):
+    package = tmp_path / "toy"
+    package.mkdir()
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    (package / "a.py").write_text(line, encoding="utf-8")
+    (package / "b.py").write_text("from toy.c import other", encoding="utf-8")
+    (package / "c.py").write_text("", encoding="utf-8")
+    assert circle(import_graph(package)) == ()
+    (package / "c.py").write_text("from toy.a import f", encoding="utf-8")
+    assert set(circle(import_graph(package))) == {"toy.a", "toy.b", "toy.c"}

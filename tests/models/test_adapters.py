@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.run_model import answers
-from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
+from helpers.small import LENGTH, VOCAB, answers, compiled, small_batch, small_model, spread
 
 import keras_bert_rebuild
 from keras_bert_rebuild import (

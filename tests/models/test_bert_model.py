@@ -10,9 +10,9 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from helpers.recording_model import Numbered, OwnDataset, numbered
 from helpers.small import compiled, small_batch, small_model
 from helpers.small_tasks import small_encoder
+from helpers.tiny_training import Numbered, OwnDataset, numbered
 
 import keras_bert_rebuild
 from keras_bert_rebuild import compile_model

@@ -6,7 +6,7 @@ import threading
 import keras
 import numpy as np
 import pytest
-from helpers.recording_model import OwnDataset, recording_model
+from helpers.tiny_training import OwnDataset, recording_model
 
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.bert_model import BertModel

@@ -5,8 +5,8 @@ import threading
 import keras
 import numpy as np
 import pytest
-from helpers.numbered_batches import NumberedBatches
 from helpers.small import compiled, small_batch, small_model
+from helpers.tiny_training import NumberedBatches
 
 from keras_bert_rebuild.kernels import asynchronous, traits
 from keras_bert_rebuild.models import checked_data

@@ -6,7 +6,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from helpers.gradients import value_and_gradients
+from helpers.kernel_checks import value_and_gradients
 from helpers.small import HEADS, LENGTH, VOCAB, compiled, small_batch, small_model, spread
 from helpers.tiny_families import modules, name_of_module, tiny_config
 from keras import ops

@@ -7,9 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from helpers.initialized import initialized_by
-from helpers.run_model import answers
-from helpers.small import BLOCKS, LENGTH, VOCAB, small_model
+from helpers.small import BLOCKS, LENGTH, VOCAB, answers, initialized_by, small_model
 
 import keras_bert_rebuild
 from keras_bert_rebuild import AdamWarmup, compile_model, get_model

@@ -4,9 +4,9 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from helpers.numbered_batches import NumberedBatches
 from helpers.reference import cross_entropy
 from helpers.small import LENGTH, VOCAB, compiled, small_model, spread
+from helpers.tiny_training import NumberedBatches
 
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel

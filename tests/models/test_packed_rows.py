@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.packed_batches import ROWS, laid_out, sequences, step
-from helpers.small import spread
+from helpers.small import ROWS, laid_out, sequences, spread, step
 from helpers.tiny_families import modules, name_of_module, tiny_config
 from keras import ops
 

@@ -3,8 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.initialized import initialized_by
-from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
+from helpers.small import LENGTH, VOCAB, compiled, initialized_by, small_batch, small_model, spread
 
 from keras_bert_rebuild import get_model
 from keras_bert_rebuild.layers import MaskedGlobalMaxPool1D

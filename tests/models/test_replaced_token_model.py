@@ -3,10 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from helpers.gradients import value_and_gradients
-from helpers.packed_batches import step
+from helpers.kernel_checks import value_and_gradients
 from helpers.reference import cross_entropy
-from helpers.small import spread
+from helpers.small import spread, step
 from keras import ops
 
 from keras_bert_rebuild import BertConfig, compile_model

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.gradients import value_and_gradients
+from helpers.kernel_checks import value_and_gradients
 from helpers.reference import cross_entropy
 from keras import ops
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from helpers.run_model import answers
+from helpers.small import answers
 from safetensors.torch import load_file
 
 from keras_bert_rebuild import attention_maps, save_pretrained

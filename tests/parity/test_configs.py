@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from helpers.run_model import answers
+from helpers.small import answers
 from safetensors.numpy import load_file
 from transformers.pytorch_utils import prune_linear_layer
 

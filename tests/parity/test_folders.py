@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 from helpers import minilm
-from helpers.run_model import answers
+from helpers.small import answers
 from safetensors.numpy import load_file
 
 from keras_bert_rebuild import Tokenizer, build_model, from_pretrained, load_vocabulary, save_pretrained

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import transformers
 from agreement import assert_gradients_agree, assert_states_and_maps_agree, step
-from helpers.run_model import answers
+from helpers.small import answers
 
 from keras_bert_rebuild import from_pretrained, save_pretrained
 from keras_bert_rebuild.kernels import bands

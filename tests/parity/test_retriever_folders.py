@@ -1,5 +1,6 @@
 """Folders of PyLate and of older versions of sentence-transformers, as version 6 reads them; prompts of sparse vectors; MiniLM."""
 
+import itertools
 import json
 import shutil
 
@@ -76,20 +77,21 @@ PYLATE = {
 }
 
 
+def check_vectors(folder):
+    """Compare the vectors of a folder, and of the folder that its task saves, with those of sentence-transformers."""
+    theirs, task = MultiVectorEncoder(str(folder), device="cpu"), load_task(folder)
+    task.save(folder.parent / "ours")
+    again = MultiVectorEncoder(str(folder.parent / "ours"), device="cpu")
+    expected = [*theirs.encode_query(TEXTS), *theirs.encode_document(TEXTS)]
+    for vectors in ((task.queries(TEXTS), task.documents(TEXTS)), (again.encode_query(TEXTS), again.encode_document(TEXTS))):
+        for one, other in zip(itertools.chain(*vectors), expected, strict=True):
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-5)
+
+
 @pytest.mark.parametrize("name", PYLATE)
 def test_a_folder_of_pylate_has_the_vectors_that_version_6_gives_it(pylate, name):
     rewritten(pylate / "config_sentence_transformers.json", **PYLATE[name])
-    theirs, task = MultiVectorEncoder(str(pylate), device="cpu"), load_task(pylate)
-    for found, expected in (
-        (task.queries(TEXTS), theirs.encode_query(TEXTS)),
-        (task.documents(TEXTS), theirs.encode_document(TEXTS)),
-    ):
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, np.asarray(other), atol=1e-5)
-    task.save(pylate.parent / "ours")
-    again = MultiVectorEncoder(str(pylate.parent / "ours"), device="cpu")
-    for one, other in zip(again.encode_query(TEXTS), theirs.encode_query(TEXTS), strict=True):
-        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-5)
+    check_vectors(pylate)
 
 
 @pytest.fixture
@@ -130,17 +132,7 @@ STANFORD = {
 @pytest.mark.parametrize("name", STANFORD)
 def test_a_folder_of_stanford_has_the_vectors_that_version_6_gives_it(stanford, name):
     rewritten(stanford / "artifact.metadata", **STANFORD[name])
-    theirs, task = MultiVectorEncoder(str(stanford), device="cpu"), load_task(stanford)
-    for found, expected in (
-        (task.queries(TEXTS), theirs.encode_query(TEXTS)),
-        (task.documents(TEXTS), theirs.encode_document(TEXTS)),
-    ):
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, np.asarray(other), atol=1e-5)
-    task.save(stanford.parent / "ours")
-    again = MultiVectorEncoder(str(stanford.parent / "ours"), device="cpu")
-    for one, other in zip(again.encode_document(TEXTS), theirs.encode_document(TEXTS), strict=True):
-        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-5)
+    check_vectors(stanford)
 
 
 def test_a_query_of_stanford_is_the_projection_of_every_token_scaled(stanford):

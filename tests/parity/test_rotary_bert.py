@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from agreement import assert_gradients_agree, assert_states_and_maps_agree, step
-from helpers.run_model import answers
+from helpers.small import answers
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st

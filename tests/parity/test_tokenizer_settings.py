@@ -6,7 +6,8 @@ import unicodedata
 import pytest
 import tokenizer_settings
 import transformers
-from helpers import hostile_texts, minilm, small_tokenizers
+from helpers import minilm, small_tokenizers
+from helpers.hostile_inputs import PARTS
 from tokenizer_settings import READ, REFUSED, Settings
 from tokenizers import AddedToken, Tokenizer, decoders, models, processors
 
@@ -40,7 +41,7 @@ def fits(char):
 
 def texts():
     lines = minilm.TEXT.read_text(encoding="utf-8").split("\n")
-    hostile = ["".join(filter(fits, part)) for part in hostile_texts.PARTS]
+    hostile = ["".join(filter(fits, part)) for part in PARTS]
     hostile += [f"{first}{second} {third}" for first, second, third in zip(hostile, hostile[7:], hostile[3:], strict=False)]
     orderly = [line for line in small_tokenizers.LINES if "Σ" not in line and len(line) < 300]
     return [line for line in lines if line] + SENTENCES + orderly + small_tokenizers.SENTENCES[:6] + hostile

@@ -9,8 +9,7 @@ import pytest
 import torch
 import transformers
 from agreement import assert_gradients_agree, step
-from helpers.run_model import answers
-from helpers.small import spread
+from helpers.small import answers, spread
 from safetensors.numpy import load_file
 
 from keras_bert_rebuild import build_model, from_pretrained, save_pretrained

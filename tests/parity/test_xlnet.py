@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 from agreement import assert_gradients_agree, assert_states_and_maps_agree, step
-from helpers.run_model import answers
+from helpers.small import answers
 from helpers.small_corpus import small_corpus
 
 from keras_bert_rebuild import compile_model, from_pretrained, save_pretrained

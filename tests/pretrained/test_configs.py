@@ -7,9 +7,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from helpers.exhaustive import EXHAUSTIVE
+from helpers.hostile_inputs import EXHAUSTIVE, fuzzed_config
 from helpers.toy_family import ToyConfig
-from hostile.configs import fuzzed_config
 
 from keras_bert_rebuild import BertConfig, build_model, from_pretrained
 from keras_bert_rebuild.families import FAMILIES, own

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from helpers import tiny_families
 from helpers.reference import weights_of
-from helpers.run_model import answers
-from helpers.small import spread
+from helpers.small import answers, spread
 from safetensors.numpy import load_file, save_file
 
 from keras_bert_rebuild import BertConfig, build_model, from_pretrained, load_task, save_pretrained

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import minilm
-from helpers.exhaustive import EXHAUSTIVE
-from helpers.run_model import answers
+from helpers.hostile_inputs import EXHAUSTIVE
+from helpers.small import answers
 
 from keras_bert_rebuild import from_pretrained, save_pretrained
 from keras_bert_rebuild.cli.main import main

@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from helpers.run_model import answers
+from helpers.small import answers
 
 from keras_bert_rebuild import BertConfig, from_pretrained
 

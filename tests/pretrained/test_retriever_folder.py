@@ -6,7 +6,7 @@ import string
 
 import numpy as np
 import pytest
-from helpers.mutations import fault_of, mutations
+from helpers.hostile_inputs import fault_of, mutations
 from safetensors.numpy import save_file
 
 from keras_bert_rebuild.files.reading import check_values

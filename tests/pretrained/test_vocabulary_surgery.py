@@ -7,8 +7,7 @@ import string
 import keras
 import numpy as np
 import pytest
-from helpers.run_model import answers
-from helpers.small import LENGTH, VOCAB, compiled, small_model, spread
+from helpers.small import LENGTH, VOCAB, answers, compiled, small_model, spread
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.build_model import build_model

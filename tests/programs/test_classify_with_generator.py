@@ -9,7 +9,7 @@ import os
 import keras
 import numpy as np
 import pytest
-from helpers.toy_checkpoint import WORDS, write_toy_checkpoint
+from helpers.small_checkpoints import WORDS, write_toy_checkpoint
 from keras import backend as K  # noqa: N812
 from keras.layers import Dense, Dropout, Input, Lambda
 from keras.models import Model

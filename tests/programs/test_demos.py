@@ -5,7 +5,7 @@ import os
 import keras
 import numpy as np
 import pytest
-from helpers.toy_checkpoint import write_toy_checkpoint
+from helpers.small_checkpoints import write_toy_checkpoint
 from keras import ops
 from keras.layers import Dense, Input, Lambda
 from keras.models import Model

@@ -5,7 +5,7 @@ import os
 import keras
 import numpy as np
 import pytest
-from helpers.toy_checkpoint import write_toy_checkpoint
+from helpers.small_checkpoints import write_toy_checkpoint
 from keras.layers import LSTM, Bidirectional, Dense, Dropout, TimeDistributed
 from keras.models import Model
 from keras.preprocessing.sequence import pad_sequences  # was keras_preprocessing.sequence

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import minilm
-from helpers.hostile_texts import hostile_text, prose
+from helpers.hostile_inputs import hostile_text, prose
 
 from keras_bert_rebuild import BertConfig, EmbeddingStream, build_model, from_pretrained, load_tokenizer
 

@@ -8,7 +8,7 @@ import weakref
 import keras
 import numpy as np
 import pytest
-from helpers.compiled_programs import compiled_programs
+from helpers.kernel_checks import compiled_programs
 from helpers.small import LENGTH, VOCAB, small_model, spread
 from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import given_tokenizers
+from helpers import small_tokenizers
 from helpers.small_tasks import CONFIG, TOKENIZER, VOCABULARY, WORDS, sentence, small_encoder, small_task
 from helpers.small_tokenizers import byte_level_bpe
 
@@ -78,27 +78,27 @@ def test_a_new_pooler_is_drawn_with_the_deviation_of_the_config():
     assert not bias.any()
 
 
-KINDS = pytest.mark.parametrize("kind", given_tokenizers.KINDS, ids=lambda kind: kind.__name__)
+KINDS = pytest.mark.parametrize("kind", small_tokenizers.KINDS, ids=lambda kind: kind.__name__)
 
 
 def rows(tokenizer):
-    return [row.tolist() for row in tokenizer.encode_batch(given_tokenizers.TEXTS, special_tokens_in_text=True).ids]
+    return [row.tolist() for row in tokenizer.encode_batch(small_tokenizers.TEXTS, special_tokens_in_text=True).ids]
 
 
 @KINDS
 def test_a_given_tokenizer_is_loaded_with_the_task(tmp_path, kind):
-    tokenizer, encoder = given_tokenizers.given(kind, tmp_path)
+    tokenizer, encoder = small_tokenizers.with_encoder(kind, tmp_path)
     task = TextClassifier.from_encoder(encoder, tokenizer, labels=("a", "b"))
     task.save(tmp_path / "task")
     again = load_task(tmp_path / "task")
     assert again.tokenizer == task.tokenizer
     assert rows(again.tokenizer) == rows(tokenizer)
-    assert str(again(given_tokenizers.TEXTS)) == str(task(given_tokenizers.TEXTS))
+    assert str(again(small_tokenizers.TEXTS)) == str(task(small_tokenizers.TEXTS))
 
 
 @KINDS
 def test_a_given_tokenizer_is_saved_by_save_pretrained(tmp_path, kind):
-    tokenizer, encoder = given_tokenizers.given(kind, tmp_path)
+    tokenizer, encoder = small_tokenizers.with_encoder(kind, tmp_path)
     save_pretrained(encoder, tmp_path / "folder", vocabulary=tokenizer)
     assert load_tokenizer(tmp_path / "folder") == tokenizer
     # It has priority over the files of a model.
@@ -109,7 +109,7 @@ def test_a_given_tokenizer_is_saved_by_save_pretrained(tmp_path, kind):
 
 def test_a_wordpiece_roberta_of_one_segment_takes_pairs(tmp_path):
     vocabulary = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *VOCABULARY[5:]]
-    family = given_tokenizers.ROBERTA | {"vocab_size": len(vocabulary)}
+    family = small_tokenizers.ROBERTA | {"vocab_size": len(vocabulary)}
     tokenizer = WordPieceTokenizer(vocabulary)
     answerer = QuestionAnswerer.from_encoder(small_encoder(**family), tokenizer, max_len=38)
     assert answerer.tokenizer.second_segment == 0

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from helpers.mutations import fault_of, mutations
+from helpers.hostile_inputs import fault_of, mutations
 from helpers.small_tasks import TOKENIZER, VOCABULARY, small_encoder, small_task
 from safetensors.numpy import load_file, save_file
 
@@ -84,7 +84,7 @@ def test_bad_folders_are_one_sentence(folder, tmp_path):
         shutil.copytree(folder, tmp_path / name)
         (tmp_path / name / "task.json").write_text(content)
     for arguments, message in (
-        (("encoder",), "name the task, one of classification, token_classification"),
+        (("encoder",), "has neither: fine-tune it, or in Python name the kind of task, one of classification"),
         (("encoder", "classification"), "does not fit the model"),
         (("other",), r"task\.json must have a text as task; got \['classification'\]"),
         (("encoder", "tagging"), "expected a task among classification, .*; got 'tagging'"),

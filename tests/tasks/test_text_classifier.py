@@ -1,14 +1,12 @@
-"""Classification: answers, windows, training, folders, errors."""
+"""Classification of texts and of choices: answers, windows, training, folders, errors."""
 
 import numpy as np
 import pytest
 from helpers.reference import softmax
 from helpers.small_tasks import PETS, TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
 
-from keras_bert_rebuild import TextClassifier, TokenClassifier, load_task
-from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
-
-pytestmark = pytest.mark.backend
+from keras_bert_rebuild import MultipleChoice, TextClassifier, TokenClassifier, load_task
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText
 
 LABELS = ("bad", "good", "so")
 
@@ -20,6 +18,7 @@ def plain_mean(task, text):
     return np.average(logits, axis=0, weights=[len(ids) for ids in windows.ids]), len(logits)
 
 
+@pytest.mark.backend
 def test_answers_are_those_of_plain_numpy_in_the_order_of_the_texts(rng):
     task = small_task(TextClassifier, labels=LABELS, max_len=20, stride=4)
     texts = [sentence(rng, words) for words in (3, 70, 1, 18, 9, 30, 5)]
@@ -34,6 +33,7 @@ def test_answers_are_those_of_plain_numpy_in_the_order_of_the_texts(rng):
     assert counts[:4] == [1, 5, 1, 1]
 
 
+@pytest.mark.backend
 def test_pairs_of_any_length_are_answered(rng):
     task = small_task(TextClassifier, labels=LABELS, max_len=20)
     firsts, seconds = ([sentence(rng, words) for words in side] for side in ((3, 50, 4, 60), (3, 4, 50, 60)))
@@ -44,6 +44,7 @@ def test_pairs_of_any_length_are_answered(rng):
     assert len(answers) == 4
 
 
+@pytest.mark.backend
 @pytest.mark.slow
 def test_several_labels_are_those_above_the_threshold_and_a_regression_gives_a_number():
     many = small_task(TextClassifier, labels=LABELS, problem="multi_label", threshold=0.4)
@@ -55,6 +56,7 @@ def test_several_labels_are_those_above_the_threshold_and_a_regression_gives_a_n
     assert number(["the cat"])[0].score == pytest.approx(float(plain_mean(number, "the cat")[0][0]), abs=1e-5)
 
 
+@pytest.mark.backend
 def test_a_new_head_is_drawn_from_its_seed_and_the_encoder_is_unchanged():
     encoder = small_encoder()
     one, same, other = (TextClassifier.from_encoder(encoder, TOKENIZER, labels=LABELS, seed=seed).model for seed in (1, 1, 2))
@@ -68,6 +70,7 @@ def test_a_new_head_is_drawn_from_its_seed_and_the_encoder_is_unchanged():
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.backend
 @pytest.mark.slow
 def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
     task = TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=TextClassifier.labels_of(PETS), max_len=16)
@@ -80,6 +83,7 @@ def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
     assert [answer.label for answer in again.predict_examples(PETS)] == [e.label for e in PETS]
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize(
     ("problem", "problem_type", "given", "targets"),
     [
@@ -102,6 +106,7 @@ def test_targets_of_other_problems_and_their_folders(tmp_path, problem, problem_
     assert load_task(tmp_path / "task").problem == problem
 
 
+@pytest.mark.backend
 def test_a_window_of_a_long_text_is_trained_with_the_label_of_its_text(rng):
     task = small_task(TextClassifier, labels=("a", "b"), max_len=12)
     encoded = task.encode([ClassifiedText(sentence(rng, 30), label="b"), ClassifiedText("the cat", label="a")])
@@ -109,6 +114,7 @@ def test_a_window_of_a_long_text_is_trained_with_the_label_of_its_text(rng):
     assert len(encoded) > 3
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize(
     ("examples", "message"),
     [
@@ -127,6 +133,7 @@ def test_examples_that_do_not_fit_are_one_sentence(examples, message):
         small_task(TextClassifier, labels=LABELS).encode(examples)
 
 
+@pytest.mark.backend
 @pytest.mark.slow
 def test_other_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match="at least two different labels; 1 examples have \\['a'\\]"):
@@ -159,3 +166,63 @@ def test_other_bad_input_is_one_sentence():
         multi.encode([ClassifiedText("a", label="bad")])
     with pytest.raises(ValueError, match="must be a number; example 0 has 'bad'"):
         small_task(TextClassifier, problem="regression").encode([ClassifiedText("a", label="bad")])
+
+
+QUESTIONS = [
+    ChoiceQuestion("where sat the cat ?", ("on the mat", "red", "ben"), 0),
+    ChoiceQuestion("who likes paris ?", ("on the mat", "ben"), 1),
+    ChoiceQuestion("the dog sat in", ("likes", "red", "london"), 2),
+]
+
+
+def test_probabilities_are_those_of_plain_numpy_over_windows(rng):
+    task = small_task(MultipleChoice, max_len=20, stride=4)
+    prompts, choices = [sentence(rng, 4), sentence(rng, 40)], [("the cat", "a mat", "red"), ("paris", "london and paris")]
+    for prompt, of_prompt, answer in zip(prompts, choices, task(prompts, choices), strict=True):
+        logits = []
+        for choice in of_prompt:
+            windows = task.encode([ChoiceQuestion(prompt, (choice,))]).windows
+            rows = [plain_logits(task.model, *row, "Multiple-Choice")[0] for row in zip(windows.ids, windows.segments, strict=True)]
+            logits.append(np.average(rows, weights=[len(ids) for ids in windows.ids]))
+        np.testing.assert_allclose(answer.probabilities, softmax(np.array(logits)), atol=1e-5)
+        assert answer.text == of_prompt[answer.index] == of_prompt[int(np.argmax(logits))]
+
+
+@pytest.mark.slow
+def test_it_learns_questions_of_two_and_three_choices_and_is_loaded_from_its_folder(tmp_path):
+    task = MultipleChoice.from_encoder(small_encoder(), TOKENIZER, max_len=24)
+    first, last = trained(task, QUESTIONS, epochs=25, rate=1e-2)
+    assert last < first / 3
+    task.save(tmp_path / "task")
+    again = load_task(tmp_path / "task")
+    answers = again.predict_examples(QUESTIONS)
+    assert answers == task.predict_examples(QUESTIONS)
+    assert [answer.index for answer in answers] == [0, 1, 2]
+    (tmp_path / "task" / "task.json").unlink()  # then the class in config.json identifies the head
+    assert load_task(tmp_path / "task", max_len=24).predict_examples(QUESTIONS) == answers
+
+
+def test_a_batch_has_rows_for_every_choice_of_every_window(rng):
+    task = small_task(MultipleChoice, max_len=16, stride=2)
+    long = ChoiceQuestion(sentence(rng, 25), ("the cat", "a"), 1)
+    encoded = task.encode([long, QUESTIONS[0]])
+    (ids, _), labels = task.batches(encoded, batch_size=10)[0]
+    windows = np.bincount(encoded.examples)
+    assert len(ids) == 3 * (max(windows[:2]) + 1)
+    assert labels[0].tolist() == [0, 1, -1]
+    assert labels[-1].tolist() == [1, 0, 0]
+
+
+def test_bad_input_is_one_sentence():
+    task = small_task(MultipleChoice)
+    for example, message in (
+        (ChoiceQuestion("a", ("b", "c"), 2), "from 0 to 1; example 0 has 2"),
+        (ChoiceQuestion("a", "bc", 0), "choices must be a list of texts; example 0 has 'bc'"),
+        (ChoiceQuestion("a", (), 0, where="x, line 1"), "x, line 1 has ()"),
+    ):
+        with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
+            task.encode([example])
+    with pytest.raises(ValueError, match="a list for each of the 1 prompts; got 2"):
+        task(["a"], [["a"], ["b"]])
+    with pytest.raises(ValueError, match="every question must have a label"):
+        task.batches(task.encode([ChoiceQuestion("a", ("b",))]))

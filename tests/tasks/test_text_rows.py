@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import keras
 import numpy as np
 import pytest
-from helpers.compiled_programs import compiled_programs
+from helpers.kernel_checks import compiled_programs
 from helpers.small_tasks import TOKENIZER, WORDS, sentence, small_encoder, small_task
 from helpers.small_tokenizers import byte_level_bpe
 from hypothesis import given

@@ -7,7 +7,7 @@ import unicodedata
 import numpy as np
 import pytest
 from helpers import google_oracle, minilm
-from helpers.exhaustive import only_exhaustive
+from helpers.hostile_inputs import only_exhaustive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

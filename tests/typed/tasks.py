@@ -1,9 +1,11 @@
-"""Tasks: trained, used, saved."""
+"""Texts to ids, tasks trained, used and saved, vectors of texts, and models for other runtimes."""
 
+from pathlib import Path
 from typing import assert_type
 
 from keras_bert_rebuild import (
     AdamW,
+    EmbeddingStream,
     LateInteractionEmbedder,
     MultipleChoice,
     QuestionAnswerer,
@@ -13,18 +15,37 @@ from keras_bert_rebuild import (
     TextClassifier,
     TokenClassifier,
     WarmupLinearDecay,
+    WordPieceTokenizer,
     add_lora,
+    export,
     finetune,
     freeze,
     from_pretrained,
     load_task,
+    load_tokenizer,
     predict,
     save_lora,
 )
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 from keras_bert_rebuild.recipes.finetuning.finetune import Finetuned
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
+from keras_bert_rebuild.text.segmented import align_labels
 from keras_bert_rebuild.training.optimizers.path_patterns import layer_rates
+
+tokenizer = WordPieceTokenizer({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "all": 4, "work": 5})
+tokenizer = WordPieceTokenizer.from_pretrained("bert-base", cased=True)
+encoding = tokenizer.encode_batch(["All work", "and a voice"], ["no play!", "echoed"], pad_to=16, return_offsets=True)
+print(encoding.ids.shape, encoding.segments, encoding.offsets, encoding.inputs)
+assert_type(tokenizer.decode(encoding.ids[0]), str)
+assert_type(tokenizer.tokenize("all work"), list[str])
+assert_type(len(tokenizer.add_tokens(["C++"])), int)
+
+words = load_tokenizer("roberta-base").encode_batch([["all", "work"], ["no"]], is_pretokenized=True, pad_to="longest")
+assert words.word_ids is not None
+labels = align_labels(words.word_ids, [[1, 2], [3]])
+print(labels.shape)
+windows = tokenizer.encode_batch(["a long text"], max_len=128, stride=32, pad_to=[64, 128])
+
 
 classifier = TextClassifier.from_encoder("bert-base", labels=["no", "yes"], seed=1, max_len=64)
 assert_type(classifier, TextClassifier)
@@ -61,3 +82,14 @@ print(run.task(["a text"]), run.scores["accuracy"])
 scores: dict[str, float] | None = predict("run/model", "new.txt", "answers.jsonl", progress=lambda done, rows: print(done / rows))
 run = finetune("classification", "bert-base", [{"text": "a", "label": "x"}], output="run", callbacks=[], log_to="tensorboard")
 rows: list[dict[str, object]] = predict(run.task, [{"id": 1, "text": "a"}])
+
+
+encoder, own_tokenizer = from_pretrained("encoder", heads=[]), load_tokenizer("encoder")
+stream = EmbeddingStream.from_model(encoder, own_tokenizer, poolings=["mean"], normalize=True, max_len=128)
+print(stream(["a text"]).shape)
+with open("texts.txt", encoding="utf-8") as lines:
+    for vector in stream.stream(lines):
+        print(vector.mean())
+
+assert_type(export(encoder, own_tokenizer, "served/1"), Path)
+export(encoder, "encoder", Path("int8"), "openvino_int8", poolings="mean", normalize=True, texts=["a text"] * 300)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.exhaustive import only_exhaustive
+from helpers.hostile_inputs import only_exhaustive
 
 from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
 

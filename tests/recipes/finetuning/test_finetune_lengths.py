@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers.compiled_programs import compiled_programs
+from helpers.kernel_checks import compiled_programs
 from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 
 from keras_bert_rebuild import TextClassifier, TokenClassifier, save_pretrained

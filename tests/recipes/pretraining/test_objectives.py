@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 from helpers import small_runs
-from helpers.command_line import run_verb, said_by_verb
+from helpers.command_line import prepare_tales, run_verb, said_by_verb
 from helpers.small_corpus import FIRST, MASK, PAD, small_corpus
 
 from keras_bert_rebuild import from_pretrained, plan
@@ -261,11 +261,7 @@ def test_settings_of_another_objective_are_refused(run, settings, message):
 )
 def test_from_text_to_its_folders_on_the_command_line(tmp_path, capsys, monkeypatch, objective, options, last, wrong, message):
     monkeypatch.chdir(tmp_path)
-    who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
-    tales = [[f"on day {a + 7 * b} {who[a % 3]} {does[b % 3]} {what[(a + b) % 3]} ." for a in range(6)] for b in range(30)]
-    (tmp_path / "tales.txt").write_text("\n\n".join("\n".join(passages) for passages in tales))
-    said_by_verb("vocab", capsys, "tales.txt", "--vocab-size", 170, "--output", "vocab.txt")
-    said_by_verb("prepare", capsys, "tales.txt", "--tokenizer", "vocab.txt", "--output", "tokens", "--processes", 1)
+    prepare_tales(capsys, tmp_path)
     sizes = "num_hidden_layers: 1\n  hidden_size: 16\n  num_attention_heads: 2\n  intermediate_size: 16"
     (tmp_path / "s.yaml").write_text(f"model:\n  {sizes}\njit_compile: {str(ELECTRA['jit_compile']).lower()}\n")
     options = f"--steps 3 --batch-size 8 --max-seq-length 16 --held-out 0 --workers 0 {options}".split()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 import yaml
-from helpers.mutations import fault_of, mutations
+from helpers.hostile_inputs import fault_of, mutations
 from helpers.small_runs import RECIPE, write_recipe
 
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings

@@ -1,12 +1,11 @@
 """What `distribute` chooses, the weights it shards, and its errors and warnings: uneven batches, devices that are not used."""
 
-import json
 import re
 
 import keras
 import numpy as np
 import pytest
-from helpers.other_process import finish, start
+from helpers.other_process import printed_json
 
 from keras_bert_rebuild import BertConfig, build_model, distribute, pretrain
 from keras_bert_rebuild.families.xlnet import XLNetConfig
@@ -143,10 +142,8 @@ on_two_devices = pytest.mark.skipif(BACKEND == "torch", reason="torch trains on 
 
 @pytest.fixture(scope="module")
 def told():
-    """The output of `unused_devices.py`."""
-    code, out, err = finish(start("unused_devices.py", devices=2))
-    assert code == 0, err
-    return json.loads(out.splitlines()[-1])
+    """What `two_devices.py` prints of unused devices."""
+    return printed_json("two_devices.py", "unused", devices=2)
 
 
 @on_two_devices
@@ -154,10 +151,10 @@ def told():
 def test_a_training_outside_of_the_chosen_devices_warns_at_its_call(told):
     words = "distribute({!r}) was called but not entered, so this model trains on one device and not on 2: build, compile "
     words += "and train it inside `with distribute({!r}):`."
-    expected = [[words.format(KIND, KIND), "unused_devices.py"]]
+    expected = [[words.format(KIND, KIND), "two_devices.py"]]
     assert told["forgotten"] == told["kept"] == expected
     if BACKEND == "jax":
-        assert told["auto"] == [[words.format("auto", "auto"), "unused_devices.py"]]
+        assert told["auto"] == [[words.format("auto", "auto"), "two_devices.py"]]
 
 
 @on_two_devices
@@ -183,10 +180,8 @@ SENTENCE += "size, and drop an incomplete last batch."
 
 @pytest.fixture(scope="module")
 def tried():
-    """The output of `uneven_batches.py`."""
-    code, out, err = finish(start("uneven_batches.py", devices=2))
-    assert code == 0, err
-    return json.loads(out.splitlines()[-1])
+    """What `two_devices.py` prints of uneven batches."""
+    return printed_json("two_devices.py", "uneven", devices=2)
 
 
 @on_two_devices

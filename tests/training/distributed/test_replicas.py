@@ -1,7 +1,6 @@
 """A training on many devices or hosts of JAX, or two replicas of TensorFlow, equals that on one device."""
 
 import csv
-import json
 import signal
 import socket
 import time
@@ -10,9 +9,9 @@ import keras
 import numpy as np
 import pytest
 import yaml
-from helpers import hosts_run
-from helpers.exhaustive import only_exhaustive
-from helpers.other_process import finish, start
+from helpers.hostile_inputs import only_exhaustive
+from helpers.killed_runs import SETTINGS
+from helpers.other_process import finish, printed_json, start
 
 from keras_bert_rebuild import AdamW, AdamWarmup
 from keras_bert_rebuild.kernels import replica_count
@@ -25,10 +24,8 @@ pytestmark = pytest.mark.backend
 
 @pytest.fixture(scope="module")
 def eight():
-    """The output of `eight_devices.py`."""
-    code, out, err = finish(start("eight_devices.py", devices=8))
-    assert code == 0, err
-    return json.loads(out.splitlines()[-1])
+    """A training on one, eight and two by four devices."""
+    return printed_json("trainings_on_devices.py", "eight", devices=8)
 
 
 @pytest.mark.backend("jax")
@@ -88,7 +85,7 @@ def test_a_model_trained_on_many_devices_works_outside_of_their_scope(eight):
 @pytest.mark.slow(torch=True)
 def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_one_device(eight, tmp_path):
     config, output = tmp_path / "settings.yaml", tmp_path / "run"
-    config.write_text(yaml.safe_dump(hosts_run.SETTINGS))
+    config.write_text(yaml.safe_dump(SETTINGS))
 
     def hosts(death, *kind):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -96,7 +93,7 @@ def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_
         options = ["--settings", config, "--output", output, "--distribute", *kind]
         options += ["--hosts", 2, "--coordinator", f"127.0.0.1:{port}"]
         deaths = [-1, death]
-        return [start("hosts_run.py", deaths[i], "SIGKILL", *options, "--host-index", i, devices=2) for i in range(2)]
+        return [start("killed_runs.py", "host", deaths[i], "SIGKILL", *options, "--host-index", i, devices=2) for i in range(2)]
 
     other, killed = hosts(12, "data")
     assert finish(killed)[0] == -signal.SIGKILL
@@ -127,32 +124,26 @@ def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_
 @pytest.mark.backend("jax")
 @pytest.mark.slow(torch=True)
 def test_queries_see_the_texts_of_all_devices():
-    code, out, err = finish(start("retrieval_devices.py", devices=8))
-    assert code == 0, err
-    found = json.loads(out.splitlines()[-1])
-    assert [found[name]["devices"] for name in ("one", "several", "chunks")] == [1, 8, 8]
-    assert all(rows % 8 == 0 for rows in found["several"]["rows"])
+    trained = printed_json("trainings_on_devices.py", "retrieval", devices=8)
+    assert [trained[name]["devices"] for name in ("one", "several", "chunks")] == [1, 8, 8]
+    assert all(rows % 8 == 0 for rows in trained["several"]["rows"])
     for name in ("several", "chunks"):
-        assert found[name]["losses"] == pytest.approx(found["one"]["losses"], rel=1e-5)
-        assert found[name]["weights"] == pytest.approx(found["one"]["weights"], rel=1e-5)
+        assert trained[name]["losses"] == pytest.approx(trained["one"]["losses"], rel=1e-5)
+        assert trained[name]["weights"] == pytest.approx(trained["one"]["weights"], rel=1e-5)
 
 
 @pytest.mark.backend("jax")
 @pytest.mark.slow(torch=True)
 def test_weights_cut_over_devices_take_the_steps_of_muon_and_stable_adamw():
-    code, out, err = finish(start("sharded_optimizers.py", devices=4))
-    assert code == 0, err
-    found = json.loads(out.splitlines()[-1])
-    assert found.keys() == {"muon", "stable_adamw"}
-    assert max(found.values()) < 1e-6
+    differences = printed_json("trainings_on_devices.py", "optimizers", devices=4)
+    assert differences.keys() == {"muon", "stable_adamw"}
+    assert max(differences.values()) < 1e-6
 
 
 @pytest.fixture(scope="module")
 def two():
-    """The output of `two_replicas.py`."""
-    code, out, err = finish(start("two_replicas.py"))
-    assert code == 0, err
-    return json.loads(out.splitlines()[-1])
+    """A training on one and two replicas."""
+    return printed_json("trainings_on_devices.py", "replicas")
 
 
 @pytest.mark.backend("tensorflow")
@@ -265,8 +256,9 @@ def test_one_device_compiles_with_the_given_optimizer():
 def test_a_whole_run_with_averages_evaluation_and_checkpoints_succeeds(tmp_path):
     config, output = tmp_path / "settings.yaml", tmp_path / "run"
     changes = {"steps": 4, "ema": 0.9, "held_out": 0.3, "evaluation_steps": 1, "save_steps": 2, "jit_compile": False}
-    config.write_text(yaml.safe_dump({**hosts_run.SETTINGS, **changes}))
-    code, out, err = finish(start("two_replicas_run.py", "--settings", config, "--output", output, "--distribute", "mirrored"))
+    config.write_text(yaml.safe_dump({**SETTINGS, **changes}))
+    options = ["--settings", config, "--output", output, "--distribute", "mirrored"]
+    code, out, err = finish(start("trainings_on_devices.py", "pretrain", *options))
     assert code == 0, err
     assert "wrote" in out
     (begun,) = yaml.safe_load((output / "versions.yaml").read_text())["starts"]
@@ -281,10 +273,8 @@ def test_a_whole_run_with_averages_evaluation_and_checkpoints_succeeds(tmp_path)
 
 @pytest.fixture(scope="module")
 def drawn():
-    """The output of `replica_dropout.py`, as arrays by number of devices: steps of layers of parts."""
-    code, out, err = finish(start("replica_dropout.py", devices=2))
-    assert code == 0, err
-    printed = json.loads(out.splitlines()[-1])
+    """What two devices drop, as arrays by number of devices: steps of layers of parts."""
+    printed = printed_json("two_devices.py", "dropout", devices=2)
     return {kind: [{name: np.array(parts) for name, parts in step.items()} for step in steps] for kind, steps in printed.items()}
 
 

@@ -14,11 +14,11 @@ import keras
 import numpy as np
 import pytest
 import yaml
-from helpers import killed_run
-from helpers.exhaustive import EXHAUSTIVE, only_exhaustive
-from helpers.numbered_batches import NumberedBatches
+from helpers import killed_runs
+from helpers.hostile_inputs import EXHAUSTIVE, only_exhaustive
 from helpers.small import compiled, small_batch, small_model
 from helpers.small_corpus import SPECIAL
+from helpers.tiny_training import NumberedBatches
 
 from keras_bert_rebuild.cli.main import main as keras_bert
 from keras_bert_rebuild.kernels.traits import draws_dropout_from_the_process
@@ -80,7 +80,7 @@ def test_every_step_has_its_own_dropout():
 
 
 kills_with_signals = pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
-SCRIPT = Path(__file__).parents[2] / "helpers" / "killed_run.py"
+SCRIPT = Path(__file__).parents[2] / "helpers" / "killed_runs.py"
 # Dropout is that of BERT, 0.1. A checkpoint every 4 batches.
 SETTINGS = {
     "model": {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16},
@@ -145,20 +145,20 @@ def new_random():
 @pytest.mark.slow(torch=True)
 def test_a_training_killed_three_times_ends_with_the_same_bits(tmp_path):
     kills, steps, choice = 3, 90, new_random()
-    killed_run.main(tmp_path / "undisturbed", steps)
+    killed_runs.train(tmp_path / "undisturbed", steps)
     folder, log, in_write = tmp_path / "killed", tmp_path / "log", 0
     for kill in range(kills):
         done = last_step(folder)
-        command = [str(SCRIPT), str(folder), str(steps)]
+        command = [str(SCRIPT), "training", str(folder), str(steps)]
         if kill % 2 == 0:  # it kills itself
-            death = (done + killed_run.EVERY, killed_run.BEFORE if kill == 2 else choice.randrange(killed_run.SYNCS))
+            death = (done + killed_runs.EVERY, killed_runs.BEFORE if kill == 2 else choice.randrange(killed_runs.SYNCS))
             code = run([*command, *map(str, death)], log)
         else:
             code = run(command, log, lambda done=done: last_step(folder) > done, choice.uniform(0, 0.1))
         assert code == -signal.SIGKILL, log.read_text()
         in_write += is_writing(folder)
     assert in_write >= kills / 4
-    killed_run.main(folder, steps)
+    killed_runs.train(folder, steps)
     assert last_bytes(folder, steps) == last_bytes(tmp_path / "undisturbed", steps)
     assert len(list(folder.iterdir())) == 2
 

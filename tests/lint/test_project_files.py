@@ -1,4 +1,4 @@
-"""CI and the workflow run environments and versions that exist, and all those that need no browser and no compiler of a device."""
+"""What is said twice is the same: lowest versions, the READMEs in two languages, the workflow."""
 
 import configparser
 import re
@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WORKFLOW = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
-SCRIPT = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 def read(name):
@@ -18,6 +16,50 @@ def read(name):
 
 
 TOX, SETUP = read("tox.ini"), read("setup.cfg")
+
+
+def lines(text):
+    return [line.split(";")[0].strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def test_lowest_versions_are_the_bounds_of_setup_cfg():
+    needs = [SETUP["options"]["install_requires"], *SETUP["options.extras_require"].values()]
+    bounds = {re.sub(r"\[.*\]", "", line).replace(">=", "==") for need in needs for line in lines(need)}
+    lowest = lines((ROOT / "tests" / "lowest.txt").read_text(encoding="utf-8"))
+    assert lowest == sorted(bounds)
+
+
+ENGLISH, CHINESE = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh-CN.md"))
+
+
+def test_both_have_the_same_blocks_of_code():
+    blocks = [re.findall(r"^```.*?^```", text, flags=re.MULTILINE | re.DOTALL) for text in (ENGLISH, CHINESE)]
+    assert blocks[0] == blocks[1]
+
+
+def test_both_have_the_same_headings_and_rows_of_tables():
+    for start in ("## ", "|", "- "):
+        counts = [sum(line.startswith(start) for line in text.splitlines()) for text in (ENGLISH, CHINESE)]
+        assert counts[0] == counts[1] > 0, start
+
+
+def test_both_have_the_same_figures_in_their_tables():
+    rows = [[line for line in text.splitlines() if line.startswith("|")] for text in (ENGLISH, CHINESE)]
+    for english, chinese in zip(*rows, strict=True):
+        assert sorted(re.findall(r"\d[\d.,]*\d|\d", english)) == sorted(re.findall(r"\d[\d.,]*\d|\d", chinese)), english
+
+
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["English", "Chinese"])
+def test_every_link_has_a_file(text):
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+WORKFLOW = (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+SCRIPT = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
 ENVIRONMENTS = {section.partition(":")[2] for section in TOX.sections() if section.startswith("testenv:")}
 FIRST = set(TOX["tox"]["env_list"].split(", "))
 
