@@ -168,7 +168,7 @@ def test_a_snapshot_outlives_the_removal_of_old_versions(tmp_path, monkeypatch):
     kept = Index.open(tmp_path / "index", WholeNumbers(), snapshot="first")
     assert (kept.search(QUERIES, 5), sorted(kept)) == (expected, sorted(OLD))
     assert index.snapshots == ["first"]
-    kept.add([NEW[-1]])  # writing goes on from the newest state
+    kept.add([NEW[-1]])  # writing resumes from the newest state
     assert kept.document(OLD[0].id).text == "w2"
     other = Index.open(tmp_path / "other")
     for number in range(9):
