@@ -39,19 +39,16 @@ def is_storable(value: Any) -> bool:
 
 
 def checked_document(document: Document) -> Document:
-    """A document as it is stored, with plain values in place of NumPy's.
+    """A document with plain values in place of NumPy's in its metadata.
 
     Raises:
-        ValueError: its id is neither a text nor an integer, or title or text are no texts, or they cannot be stored.
+        ValueError: its id, title or text cannot be stored.
     """
-    name, title, text, metadata = document
-    name = _plain(name)
-    if not isinstance(name, (str, int)) or isinstance(name, bool) or not is_storable(name):
-        raise ValueError(f"expected a text in UTF-8 or an integer of 64 bits as the id of a document; got {name!r:.60}.")
-    for part, value in (("title", title), ("text", text)):
-        if not isinstance(value, str) or not is_storable(value):
-            raise ValueError(f"expected a text in UTF-8 as {part} of the document {printable(name)!r}; got {value!r:.60}.")
-    return Document(name, title, text, {key: _plain(value) for key, value in metadata.items()})
+    for part in ("id", "title", "text"):
+        if not is_storable(getattr(document, part)):
+            shown = printable(document.id)
+            raise ValueError(f"expected text in UTF-8 as {part}; document {shown!r} has {getattr(document, part)!r:.60}.")
+    return document._replace(metadata={name: _plain(value) for name, value in document.metadata.items()})
 
 
 def _plain(value):

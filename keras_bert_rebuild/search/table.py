@@ -22,6 +22,7 @@ from keras_bert_rebuild.search.exact_search import SPARE
 DOCUMENTS, UNFINISHED = "documents", "unfinished"
 # How long a reader may use a version after it was replaced, unless a snapshot keeps it.
 KEPT = datetime.timedelta(days=1)
+_MARGIN = datetime.timedelta(minutes=1)
 # Numbers in one condition of a query.
 _AT_ONCE = 1000
 # In errors of the engine about a condition in SQL.
@@ -185,15 +186,13 @@ class Table:
     def tidy(self) -> None:
         """Merge small parts, bring the word index up to date, and remove versions that nobody may read any more.
 
-        The engine removes no version that is older than a snapshot.
+        The engine removes no version if one that has a name is as old, so those since the first snapshot stay.
         """
-        kept, tagged = KEPT, set(self.tags.values())
-        for version in self._table.list_versions():
-            if version["version"] in tagged:
-                made = version["timestamp"]
-                kept = max(kept, datetime.datetime.now(made.tzinfo) - made + datetime.timedelta(minutes=1))
+        named = {*self.tags.values()}
+        times = [each["timestamp"] for each in self._table.list_versions() if each["version"] in named] if named else []
+        ages = [datetime.datetime.now(each.tzinfo) - each + _MARGIN for each in times]
         with contextlib.suppress(ValueError), self._committing():  # another writer came first, and tidies up
-            self._table.optimize(cleanup_older_than=kept)
+            self._table.optimize(cleanup_older_than=max([KEPT, *ages]))
 
     def index_words(self, language: str) -> None:
         """Index the words of the texts for BM25, unless they are.
@@ -203,9 +202,13 @@ class Table:
         """
         from lancedb.index import FTS
 
-        if not any(index.columns == [TEXT] for index in self._table.list_indices()):
+        if not self.has_index(TEXT):
             self._table.checkout_latest()
             self._table.create_index(TEXT, config=FTS(language=language))
+
+    def has_index(self, column: str) -> bool:
+        """Whether a column is indexed."""
+        return any(index.columns == [column] for index in self._table.list_indices())
 
     def index_vectors(self, column: str) -> None:
         """Index vectors for approximate search."""

@@ -191,9 +191,9 @@ def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_pa
         (["index", "q", "--output", "run.tsv"], "--output is for a file of queries"),
         (["index", "q", "--qrels", "qrels"], "--qrels is for a file of queries"),
         (["index", "--queries", "queries.tsv"], "--queries is for --output FILE, --qrels FILE or both"),
-        (["index", "--queries", "corpus.txt", "--output", "run.tsv"], "corpus.txt does not exist"),
+        (["index", "--queries", "corpus.txt", "--output", "run.tsv"], "expected queries with ids, such as a .jsonl file"),
         (["model", "q"], "expected an index; nothing is at model: add documents first"),
-        (["nowhere", "q"], "INDEX must be a file or folder that exists; got 'nowhere'"),
+        (["nowhere", "q"], "expected an index; nothing is at nowhere: add documents first"),
         (["index", "q", "--filter", "color = 'red'"], "No field named color"),
         (["index", "q", "--snapshot", "first"], "expected a snapshot of index, none; got 'first'"),
         (["index", "q", "--approximate"], "keras-bert index --approximate"),
@@ -213,7 +213,7 @@ def test_queries_without_ids_and_judgements_of_unknown_documents_are_refused(cap
     (tmp_path / "none.jsonl").write_text('{"text": "the cat"}\n')
     (tmp_path / "qrels").write_text("q1 0 cat 1\nq1 0 bird 1\nq9 0 fish 1\n")
     (tmp_path / "queries").write_text("q1 0 cat 1\nq9 0 cat 1\n")
-    for name, message in (("plain.txt", "expected queries with ids"), ("none.jsonl", "expected an object with _id")):
+    for name, message in (("plain.txt", "expected queries with ids"), ("none.jsonl", "expected an id and a text, such as _id and text")):
         said = refused(capsys, "search", "index", "--queries", tmp_path / name, "--qrels", "qrels")
         assert message in said
     (tmp_path / "qrels").write_text("q1 0 cat 1\nq1 0 bird 1\nq2 0 fish 1\n")

@@ -12,7 +12,7 @@ from helpers.other_process import finish, start
 from helpers.small_tasks import small_task
 
 from keras_bert_rebuild.data.corpora.prepare import prepare
-from keras_bert_rebuild.data.retrieval import read_corpus
+from keras_bert_rebuild.data.retrieval import documents_in
 from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
@@ -64,7 +64,7 @@ def inputs(tmp_path_factory):
     (folder / "queries.tsv").write_text("q1\tthe cat\n")
     pairs = [{"query": f"the cat {i}", "positive": f"sat {i}"} for i in range(9)]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
-    Index.open(folder / "index", folder / "embedder").add(itertools.islice(read_corpus(folder / "corpus.txt"), 20))
+    Index.open(folder / "index", folder / "embedder").add(itertools.islice(documents_in(folder / "corpus.txt"), 20))
     prepare(folder / "corpus.txt", folder / "model" / "vocab.txt", folder / "tokens", workers=1)
     return folder
 

