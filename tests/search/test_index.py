@@ -219,7 +219,7 @@ def test_documents_and_vectors_are_handed_on_a_block_at_a_time(built, monkeypatc
 
 
 @pytest.mark.slow(torch=True)
-def test_ten_times_the_documents_need_the_same_memory(tmp_path, monkeypatch):
+def test_five_times_the_documents_need_hardly_more_memory(tmp_path, monkeypatch):
     class Numbers(WholeNumbers):
         def vector(self, text):
             return np.float32(int(text) % np.arange(7, 7 + 64))
@@ -237,7 +237,7 @@ def test_ten_times_the_documents_need_the_same_memory(tmp_path, monkeypatch):
         assert index.search(["7", "8"], 5)[0][0].id
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] - peaks[0] < 80 * 1600  # hashes of the ids and of what is finished; the vectors alone are 256 bytes a document
+    assert peaks[1] - peaks[0] < 128 * 1600, peaks  # hashes of the ids; the vectors alone are 256 bytes a document
 
 
 def test_documents_are_found_by_their_ids(built):
