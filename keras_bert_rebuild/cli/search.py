@@ -70,7 +70,7 @@ def index(args):
             report = lambda count: bar("indexing", count, None)  # noqa: E731
             write = index.update if args.add else index.add
             changes = write(documents, batch_tokens=args.batch_tokens, progress=report)
-        print(f"vectors  {_vectors_of(index)}")
+        print(f"vectors  {index.settings}")
         if args.add:
             print(f"changed  {changes.added:,} added, {changes.updated:,} updated, {changes.unchanged:,} unchanged")
     if args.approximate:
@@ -79,16 +79,6 @@ def index(args):
         index.snapshot(args.snapshot)
     print(f"wrote    {args.output}  {counted(len(index), 'document')}")
     return 0
-
-
-def _vectors_of(index):
-    """What an index stores for a text, in words."""
-    settings = index.settings
-    if settings.retriever is None:
-        return "none: BM25 searches its words (--model adds vectors to a new index)"
-    kind, width = settings.retriever["vectors"], settings.retriever["width"]
-    again = "" if settings.rescoring == "none" else f", and again as {settings.rescoring}"
-    return f"{kind}, {width:,} {'tokens' if kind == 'sparse' else 'numbers'}, {settings.dtype}{again}"
 
 
 def _ids(path):

@@ -85,11 +85,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.documents)
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> "Batch":
-        """The documents at which `chosen`, bool `(documents,)`, is true."""
+    def where(self, mask: npt.NDArray[np.bool_]) -> "Batch":
+        """The documents at which `mask`, bool `(documents,)`, is true."""
         batch = object.__new__(Batch)
-        batch.documents = [self.documents[i] for i in np.flatnonzero(chosen).tolist()]
-        batch.hashes = {name: values[chosen] for name, values in self.hashes.items()}
+        batch.documents = [self.documents[i] for i in np.flatnonzero(mask).tolist()]
+        batch.hashes = {name: values[mask] for name, values in self.hashes.items()}
         return batch
 
     def columns(self, types: dict[str, pa.DataType]) -> dict[str, pa.Array]:

@@ -70,15 +70,15 @@ def search_blocks(blocks, take, storage, queries, top_k, rescore):
     for block in blocks():
         best.add(block.scores(queries), block)
         norm = max(norm, float(block.arrays["norm"].max(initial=0)) if "norm" in block.arrays else 0.0)
-    found = best.rankings()
+    rankings = best.rankings()
     if storage.EXACT:
-        return found
+        return rankings
     margins = storage.margins(queries, norm)
     if margins is None:  # equal documents have equal scores, so the candidates are those of the highest ids
-        return search_rows(take, storage, queries, [ranking.rows for ranking in found], top_k)
-    last = [ranking.scores[needed - 1] if len(ranking.rows) > needed else -np.inf for ranking in found]
+        return search_rows(take, storage, queries, [ranking.rows for ranking in rankings], top_k)
+    last = [ranking.scores[needed - 1] if len(ranking.rows) > needed else -np.inf for ranking in rankings]
     limits = np.subtract(last, margins).astype("float32")
-    candidates = [ranking.rows[ranking.scores >= limit] for ranking, limit in zip(found, limits, strict=True)]
+    candidates = [ranking.rows[ranking.scores >= limit] for ranking, limit in zip(rankings, limits, strict=True)]
     more = [i for i, rows in enumerate(candidates) if len(rows) == retained]
     if more:
         some = storage.queries([queries[i] for i in more])

@@ -1,35 +1,30 @@
 """An index: documents with their vectors and metadata, that can be changed, and searched exactly, approximately or by words."""
 
 import contextlib
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from keras_bert_rebuild.data.retrieval import Document, documents_in
+from keras_bert_rebuild.data.retrieval import documents_in
 from keras_bert_rebuild.files.kinds import INDEX
-from keras_bert_rebuild.files.output import claimed_folder
+from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.search.dense_vectors import FLOATS, VECTOR
-from keras_bert_rebuild.search.documents import ID, TEXT, TITLE, documents_of
-from keras_bert_rebuild.search.exact_search import Block, Ranking, search_blocks, search_rows
+from keras_bert_rebuild.search.dense_vectors import VECTOR
+from keras_bert_rebuild.search.index_state import Hit, IndexState, fused, reranked
 from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_numbers, checked_queries, document_encoder, load_retriever
 from keras_bert_rebuild.search.settings import IndexSettings
-from keras_bert_rebuild.search.stages import Hit, best_hits, fused, reranked
 from keras_bert_rebuild.search.table import Table, exists, is_remote
 from keras_bert_rebuild.search.writing import Changes, write_documents
 
 BM25 = "bm25"
 _QUERIES = 256  # queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
 _SAMPLE = 100  # documents whose vectors are the queries by which the recall of approximate search is measured
-_KEPT = 512 << 20  # bytes of vectors that stay in memory between searches, if all of them fit
 
 
-class Index:
+class Index(IndexState):
     """Documents with vectors, in a folder or in object storage. `Index.open` opens one; the first `add` makes it.
 
     Search is exact: every document is scored, in memory that does not grow with their number. A reader sees the index as it was
@@ -50,9 +45,8 @@ class Index:
         retriever: Any,
         overwrite: bool = False,
     ) -> None:
-        self.place, self.settings, self._retriever, self._overwrites = place, settings, retriever, overwrite
-        self._storage = settings.storage
-        self._show(table)
+        super().__init__(place, table, settings)
+        self._retriever, self._overwrites = retriever, overwrite
 
     @classmethod
     def open(
@@ -100,17 +94,11 @@ class Index:
         settings.check_same(wanted, place)
         return cls(place, table, settings, retriever)
 
-    def _show(self, table):
-        self._table, self._blocks_in_memory = table, None
-
     def refresh(self) -> None:
         """See the newest state; vectors of an unchanged one stay in memory."""
         newest = Table(self.place) if exists(self.place) else None
         if newest is None or self._table is None or newest.version != self._table.version:
             self._show(newest)
-
-    def __len__(self) -> int:
-        return 0 if self._table is None else len(self._table)
 
     @property
     def retriever(self) -> Any:
@@ -218,36 +206,8 @@ class Index:
         if is_remote(self.place):  # the storage refuses the second of two commits
             yield
             return
-        with claimed_folder(self.place, INDEX, (), overwrite=True):
+        with claimed_run(self.place, INDEX):
             yield
-
-    def document(self, name: Any) -> Document:
-        """The document with an id.
-
-        Raises:
-            ValueError: there is no such document.
-        """
-        found = self.documents([name])
-        if name not in found:
-            raise ValueError(f"expected the id of a document of {printable(self.place)}; it has no {printable(name)!r}.")
-        return found[name]
-
-    def documents(self, ids: Sequence[Any]) -> dict[Any, Document]:
-        """The documents with some ids, by id; those that are not in the index are left out."""
-        columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
-        distinct = [*dict.fromkeys(ids)]
-        rows = self._shown().with_ids(distinct, columns).drop_columns(["_rowid"]) if distinct else None
-        return {} if rows is None else {document.id: document for document in documents_of(rows)}
-
-    def documents_at(self, rows: npt.NDArray[np.uint64]) -> list[Document]:
-        """The documents at distinct row numbers, such as `search_vectors` returns, in their order."""
-        columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
-        return documents_of(self._shown().take(rows, columns).drop_columns(["_rowid"]))
-
-    def __iter__(self) -> Iterator[Document]:
-        columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
-        for batch in self._shown().batches(columns):
-            yield from documents_of(batch.drop_columns(["_rowid"]))
 
     def search(
         self,
@@ -296,15 +256,15 @@ class Index:
         for first in range(0, len(queries), _QUERIES):
             part = queries[first : first + _QUERIES]
             count = depth if fuse or rerank is not None else top_k
-            found = self._found(by, part, count, candidates, depth, options)
+            hits_of_part = self._found(by, part, count, candidates, depth, options)
             if fuse:
-                rankings = [found, *(self._found(other, part, depth, None, depth, options) for other in fuse)]
+                rankings = [hits_of_part, *(self._found(other, part, depth, None, depth, options) for other in fuse)]
                 by_query = zip(*([[hit.id for hit in each] for each in ranking] for ranking in rankings), strict=True)
-                found = [fused(each, top_k if rerank is None else depth) for each in by_query]
+                hits_of_part = [fused(each, top_k if rerank is None else depth) for each in by_query]
             if rerank is not None:
-                texts = self.documents([hit.id for each in found for hit in each])
-                found = reranked(part, [[texts[hit.id] for hit in each] for each in found], rerank, top_k)
-            hits += found
+                texts = self.documents([hit.id for each in hits_of_part for hit in each])
+                hits_of_part = reranked(part, [[texts[hit.id] for hit in each] for each in hits_of_part], rerank, top_k)
+            hits += hits_of_part
             if progress is not None:
                 progress(len(part))
         return hits
@@ -314,8 +274,7 @@ class Index:
         if isinstance(by, Index):
             return by.search(queries, count, filter=options["filter"], rescore=options["rescore"])
         if by == BM25:
-            table, where = self._shown(), options["filter"]
-            return [best_hits({name: score for name, _, score in table.bm25(query, count, where)}, count) for query in queries]
+            return [self.search_words(query, count, options["filter"]) for query in queries]
         if by != "vectors":
             raise ValueError(f"expected {BM25} or an index of the same documents; got {by!r}.")
         ids = None
@@ -323,96 +282,3 @@ class Index:
             ids = [[hit.id for hit in hits] for hits in self._found(candidates, queries, depth, None, depth, options)]
         rankings = self.search_vectors(self.retriever.queries(queries), count, ids=ids, **options)
         return [list(map(Hit, ranking.ids, ranking.scores.tolist())) for ranking in rankings]
-
-    def _rows(self, ids):
-        """For every query the row numbers of documents that this index has."""
-        names = [*dict.fromkeys(itertools.chain.from_iterable(ids))]
-        rows = self._shown().with_ids(names, [ID]) if names else None
-        numbers = {} if rows is None else dict(zip(rows[ID].to_pylist(), rows["_rowid"].to_pylist(), strict=True))
-        missing = next((name for name in names if name not in numbers), None)
-        if missing is not None:
-            raise ValueError(
-                f"expected candidates among the documents of {printable(self.place)}; it has no {printable(missing)!r}."
-            )
-        return [np.array([numbers[name] for name in each], "uint64") for each in ids]
-
-    def search_vectors(
-        self,
-        vectors: Iterable[Any],
-        top_k: int = 10,
-        *,
-        filter: str | None = None,
-        rescore: int | None = None,
-        ids: Sequence[Sequence[Any]] | None = None,
-        approximate: bool = False,
-    ) -> list[Ranking]:
-        """Find the best documents for the vectors of queries.
-
-        Args:
-            vectors: vectors of the queries, of the kind of the index; their scores for a block are in memory at once.
-            top_k, filter, rescore, approximate: see `search`.
-            ids: for every query the ids of the documents to score; None for all.
-
-        Returns:
-            For every query its documents, best first: their row numbers, ids and scores.
-        """
-        storage = self._storage
-        if storage is None:
-            raise ValueError(
-                f"the index at {printable(self.place)} has no vectors, only words: search it with by='bm25' or --bm25."
-            )
-        rescore = storage.rescored if rescore is None else rescore
-        check_numbers(top_k=top_k, rescore=rescore)
-        queries = storage.queries(list(vectors))
-        rows = None if ids is None else self._rows(ids)
-        if approximate and rows is None:
-            self._check_approximate()
-            if not self._shown().has_index(VECTOR):
-                raise ValueError("approximate search needs indexed vectors: index.index_vectors(), or keras-bert index --approximate.")
-            near = self._shown().nearest
-            rows = [np.array(near(query, VECTOR, top_k * rescore, filter), "uint64") for query in queries]
-        if rows is not None:
-            return search_rows(self._take, storage, queries, rows, top_k)
-        return search_blocks(lambda: self._blocks(filter), self._take, storage, queries, top_k, rescore)
-
-    def _check_approximate(self):
-        if self._storage is None or getattr(self._storage, "dtype", None) not in FLOATS or self._storage.searched[0] != VECTOR:
-            raise ValueError("approximate search is for dense vectors in float32 or float16.")
-
-    def _shown(self) -> Table:
-        if self._table is None:
-            raise ValueError(f"expected an index; nothing is at {printable(self.place)}: add documents first.")
-        return self._table
-
-    def _take(self, rows):
-        return Block(self._shown().take(rows, [ID, *self._storage.rescored_columns]), self._storage)
-
-    def _blocks(self, where):
-        if self._blocks_in_memory is not None:
-            if where is None:
-                yield from self._blocks_in_memory
-                return
-            rows = [batch.column("_rowid").to_numpy() for batch in self._shown().batches([ID], where)]
-            fulfilling = np.concatenate([np.zeros(0, "uint64"), *rows])
-            yield from (block.among(fulfilling) for block in self._blocks_in_memory)
-            return
-        kept, size = [], 0
-        for batch in self._shown().batches([ID, *self._storage.searched], where, self._storage.BLOCK):
-            if len(batch):
-                block = Block(batch, self._storage)
-                size += batch.nbytes
-                kept = [*kept, block] if size <= _KEPT else []
-                yield block
-        if where is None and size <= _KEPT:
-            self._blocks_in_memory = kept
-
-    def stored(self) -> Iterator[tuple[list[Document], Any]]:
-        """Yield all documents and their vectors, a block at a time, for example to load them into another engine.
-
-        Vectors are an array `(documents, width)`, or a list for sparse vectors and vectors of tokens: see `Retriever`.
-        """
-        columns = [*self.settings.metadata_types(self._shown().schema), TITLE, TEXT]
-        vectors = [*self._storage.rescored_columns]
-        for batch in self._shown().batches([*columns, *vectors], None, self._storage.BLOCK):
-            arrays = self._storage.arrays({name: batch.column(name) for name in vectors})
-            yield documents_of(batch.select(columns)), self._storage.decode(arrays)

@@ -82,6 +82,14 @@ class IndexSettings:
             raise ValueError(f"expected an index; the table at {printable(place)} was not made by keras_bert_rebuild.")
         return cls(**json.loads(stored))
 
+    def __str__(self) -> str:
+        """What is stored of a text, in words."""
+        if self.retriever is None:
+            return "none: BM25 searches its words (--model adds vectors to a new index)"
+        kind, width = self.retriever["vectors"], self.retriever["width"]
+        again = "" if self.rescoring == "none" else f", and again as {self.rescoring}"
+        return f"{kind}, {width:,} {'tokens' if kind == 'sparse' else 'numbers'}, {self.dtype}{again}"
+
     @property
     def storage(self) -> Any:
         """The storage of the vectors; None without vectors."""

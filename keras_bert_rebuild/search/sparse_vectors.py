@@ -68,8 +68,8 @@ class SparseVectors:
             shared = np.flatnonzero(factors[tokens])
             products = weights[shared].astype("float64") * factors[tokens[shared]]
             sums = np.bincount(owners[shared], products, minlength=len(row))
-            found = np.unique(owners[shared])
-            row[found] = sums[found]
+            with_shared = np.unique(owners[shared])
+            row[with_shared] = sums[with_shared]
             factors[ids] = 0
         return scores
 

@@ -84,14 +84,14 @@ def write_documents(
     unfinished = _Unfinished(place, settings)
     present, counts, held, wanted = Present(table), np.zeros(3, "int64"), None, [np.zeros(0, "uint64")]
     for batch in batches(documents, _WORDS if settings.storage is None else settings.storage.BLOCK, settings.identity):
-        known, same = present.matches(batch, ID_HASH), present.matches(batch, DOCUMENT_HASH)
-        differ = np.flatnonzero(known & ~same)
+        present_ids, same = present.matches(batch, ID_HASH), present.matches(batch, DOCUMENT_HASH)
+        differ = np.flatnonzero(present_ids & ~same)
         if len(differ) and not update:
             raise ValueError(
                 f"expected documents with new ids; {len(differ):,} in the index differ, such as "
                 f"{printable(batch.documents[int(differ[0])].id)!r}: update them (index.update, or --add)."
             )
-        counts += len(batch) - known.sum(), len(differ), same.sum()
+        counts += len(batch) - present_ids.sum(), len(differ), same.sum()
         finished = np.isin(batch.hashes[DOCUMENT_HASH], unfinished.hashes) & ~same
         wanted.append(batch.hashes[DOCUMENT_HASH][finished])
         new = batch.where(~same & ~finished)

@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert_rebuild.cli.help_text import overview
 from keras_bert_rebuild.cli.main import main
-from keras_bert_rebuild.cli.option_values import checkpoint, described, existing, model, path, size_or_path, tokenizer
+from keras_bert_rebuild.cli.option_values import checkpoint, described, existing, index, model, path, place, size_or_path, tokenizer
 from keras_bert_rebuild.cli.options import TABLE, VERBS, options_of
 from keras_bert_rebuild.cli.parsers import MEANT, missing, parsed, parser_of
 from keras_bert_rebuild.files.hub import MEANT_NAMES, SHORT_NAMES
@@ -150,10 +150,10 @@ def broken(verb, what):
     words = shlex.split(VERBS[verb]["examples"][0])
     if what == "option":
         return [*words, "--no-such-thing", "1"]
-    paths = (existing, checkpoint, described, model, size_or_path, tokenizer, path)
+    paths = (existing, checkpoint, described, index, model, size_or_path, tokenizer, path, place)
     actions = [action for action in parser_of(verb)._actions if action.dest not in ("help", "help_all", "verbose")]
     if what == "path":
-        action = next((action for action in actions if action.type in paths[:-1]), None)
+        action = next((action for action in actions if action.type in paths[:-2]), None)
         wrong = "no/such/thing"
     else:
         action = next(

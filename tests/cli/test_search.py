@@ -213,7 +213,10 @@ def test_queries_without_ids_and_judgements_of_unknown_documents_are_refused(cap
     (tmp_path / "none.jsonl").write_text('{"text": "the cat"}\n')
     (tmp_path / "qrels").write_text("q1 0 cat 1\nq1 0 bird 1\nq9 0 fish 1\n")
     (tmp_path / "queries").write_text("q1 0 cat 1\nq9 0 cat 1\n")
-    for name, message in (("plain.txt", "expected queries with ids"), ("none.jsonl", "expected an id and a text, such as _id and text")):
+    for name, message in (
+        ("plain.txt", "expected queries with ids"),
+        ("none.jsonl", "expected an id and a text, such as _id and text"),
+    ):
         said = refused(capsys, "search", "index", "--queries", tmp_path / name, "--qrels", "qrels")
         assert message in said
     (tmp_path / "qrels").write_text("q1 0 cat 1\nq1 0 bird 1\nq2 0 fish 1\n")
