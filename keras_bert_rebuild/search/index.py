@@ -88,7 +88,7 @@ class Index(IndexState):
             return cls(place, None, IndexSettings.for_model(retriever, dtype, rescoring, language, name), retriever, overwrite)
         table = Table(place, snapshot=snapshot)
         settings = IndexSettings.from_schema(table.schema, place)
-        wanted = IndexSettings(None, dtype, rescoring, language)
+        wanted = IndexSettings(None, dtype, rescoring, language or settings.language)
         if retriever is not None:
             wanted = IndexSettings.for_model(retriever, dtype or settings.dtype, rescoring or settings.rescoring, language, name)
         settings.check_same(wanted, place)
@@ -198,8 +198,10 @@ class Index(IndexState):
         rows = self._shown().column("_rowid")
         sample = np.sort(rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE])
         vectors = self._storage.decode(self._take(sample).arrays)
-        both = zip(self.search_vectors(vectors, top_k), self.search_vectors(vectors, top_k, approximate=True), strict=True)
-        return float(np.mean([np.isin(exact.rows, near.rows).mean() for exact, near in both]))
+        rankings = zip(self.search_vectors(vectors, top_k), self.search_vectors(vectors, top_k, approximate=True), strict=True)
+        # A document that is as good as the last of the exact ones is one of them.
+        good = [np.sum(near.scores >= exact.scores[-1]) / len(exact.scores) for exact, near in rankings]
+        return float(np.mean(good))
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

@@ -125,9 +125,7 @@ class IndexState:
         if approximate and rows is None:
             self._check_approximate()
             if not self._shown().has_index(VECTOR):
-                raise ValueError(
-                    "approximate search needs indexed vectors: index.index_vectors(), or keras-bert index --approximate."
-                )
+                raise ValueError("approximate search needs index.index_vectors(), or keras-bert index --approximate.")
             near = self._shown().nearest
             rows = [np.array(near(query, VECTOR, top_k * rescore, filter), "uint64") for query in queries]
         if rows is not None:

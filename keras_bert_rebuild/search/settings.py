@@ -13,7 +13,7 @@ from keras_bert_rebuild.search.retrievers import Retriever, check_same_retriever
 from keras_bert_rebuild.search.sparse_vectors import SparseVectors
 from keras_bert_rebuild.search.token_vectors import TokenVectors
 
-STORAGES = {"dense": DenseVectors, "sparse": SparseVectors, "tokens": TokenVectors}
+STORAGES: dict[str, Any] = {"dense": DenseVectors, "sparse": SparseVectors, "tokens": TokenVectors}
 _KEY = b"keras_bert_rebuild"
 
 

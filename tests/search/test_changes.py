@@ -241,6 +241,10 @@ def test_an_index_is_replaced_at_once_and_by_other_settings(tmp_path):
 def test_files_of_the_user_in_the_folder_stay(tmp_path):
     (tmp_path / "index").mkdir()
     (tmp_path / "index" / "notes.txt").write_text("mine")
-    for number in range(2):
-        Index.open(tmp_path / "index").add([{"id": number, "text": "x"}])
+    with pytest.raises(ValueError, match=r"must be an empty folder or hold a search index; .* holds notes.txt"):
+        Index.open(tmp_path / "index").add([{"id": 0, "text": "x"}])
+    (tmp_path / "index" / "notes.txt").rename(tmp_path / "notes.txt")
+    Index.open(tmp_path / "index").add([{"id": 0, "text": "x"}])
+    (tmp_path / "notes.txt").rename(tmp_path / "index" / "notes.txt")
+    Index.open(tmp_path / "index").add([{"id": 1, "text": "x"}])
     assert (tmp_path / "index" / "notes.txt").read_text() == "mine"
