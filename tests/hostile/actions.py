@@ -14,7 +14,7 @@ from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
-from keras_bert_rebuild.data.retrieval import read_judgements, read_queries, read_run
+from keras_bert_rebuild.data.retrieval import documents_in, read_judgements, read_queries, read_run
 from keras_bert_rebuild.files.reading import parsed_json
 from keras_bert_rebuild.files.yaml_files import read_yaml
 from keras_bert_rebuild.interpret.attribution import Attribution
@@ -75,8 +75,11 @@ class Constant(WholeNumbers):
 def retrieval(folder, file):
     """Read judgements and measure with them, read a run or queries, or index a corpus."""
     path = folder / file
-    if file.startswith("corpus"):
+    if file == "corpus.jsonl":
         Index.open(folder / "built", Constant()).add(path)
+    elif file.startswith("corpus"):
+        for _ in documents_in(path):
+            pass
     elif file.startswith("queries"):
         read_queries(path)
     elif file.endswith(".run"):

@@ -32,7 +32,10 @@ FOLDERS = {
     **dict.fromkeys(PIPELINES, ("tokenize", ("tokenizer.json",))),
     "retrieval": (
         "retrieval",
-        ("trec.qrels", "beir.tsv", "made.run", "corpus.jsonl", "corpus.tsv", "queries.jsonl", "queries.tsv"),
+        (
+            *("trec.qrels", "beir.tsv", "made.run", "queries.jsonl", "queries.tsv"),
+            *("corpus.jsonl", "corpus.json", "corpus.csv", "corpus.tsv", "corpus.trec"),
+        ),
     ),
     "recipe": ("recipe", ("recipe.yaml", "phases.yaml")),
     "run": ("curves", ("metrics.csv", "metrics.csv", "probes.yaml")),
@@ -127,6 +130,12 @@ def _write_tables(folder):
     (place / "corpus.jsonl").write_text("".join(json.dumps(text) + "\n" for text in texts))
     (place / "corpus.tsv").write_text("".join(f"{text['_id']}\t{text['text']}\t{text['title']}\n" for text in texts))
     (place / "queries.jsonl").write_text("".join(json.dumps({"_id": f"q{i}", "text": f"who sat {i}"}) + "\n" for i in range(9)))
+    rows = [{"id": f"d{i}", "text": f"the cat {i} sat", "year": 1900 + i} for i in range(9)]
+    (place / "corpus.json").write_text(json.dumps(rows))
+    lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+    (place / "corpus.csv").write_text("".join(f"{line}\n" for line in lines))
+    documents = (f"<DOC>\n<DOCNO>{row['id']}</DOCNO>\n<TEXT>\n{row['text']}\n</TEXT>\n</DOC>\n" for row in rows)
+    (place / "corpus.trec").write_text("".join(documents))
     (place / "queries.tsv").write_text("".join(f"q{i}\twho sat {i}\n" for i in range(9)))
     model = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
     training = {

@@ -243,7 +243,7 @@ def test_options_of_other_tasks_are_refused_in_one_sentence(search_folder, capsy
     arguments = ["--model", str(search_folder / "encoder"), "--train", file, "--dev", file, "--output", str(search_folder / "run")]
     for task, options, message in (
         ("rerank", ["--flops", "1", "1"], "flops must be for sparse_retrieval; the task is rerank"),
-        ("late-interaction", ["--positive-weight", "2"], "positive_weight must be for rerank; the task is late_interaction"),
+        ("late-interaction", ["--positive-weight", "2"], "--positive-weight must be for rerank; the task is late_interaction"),
         ("sparse-retrieval", ["--flops", "-1", "1"], "flops must be two numbers from 0"),
         ("rerank", ["--objective", "cosine"], "objective must be one of binary"),
         ("sparse-retrieval", ["--objective", "margin_mse"], "learns the scores of a teacher"),
