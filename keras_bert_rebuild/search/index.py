@@ -126,7 +126,7 @@ class Index(IndexState):
         """Add documents with new ids; those that are in the index already are not embedded again.
 
         Args:
-            documents: dictionaries with `id`, `text`, optionally `title`, and metadata under any other names; `Document`s; or what
+            documents: dictionaries with `id`, a word or an integer, `text`, optionally `title`, and other metadata; or what
                 else `documents_in` reads: a file or folder, a DataFrame, a `datasets.Dataset`, an Arrow table.
             batch_tokens: as for `document_encoder`.
             progress: called with the number of documents finished since its last call.

@@ -21,7 +21,7 @@ from keras_bert_rebuild import Index
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "embed-and-search.md"
 TOPICS = ["rivers", "bread", "engines", "violins", "taxes", "football", "glaciers", "grammar"]
 DOCUMENTS = [
-    {"id": f"{topic} {i}", "text": f"{beginning} {topic}.", "year": 2000 + i}
+    {"id": f"{topic}-{i}", "text": f"{beginning} {topic}.", "year": 2000 + i}
     for topic in TOPICS
     for i, beginning in enumerate(["A history of", "Why children like", "What nobody says about", "The price of"])
 ]
