@@ -9,8 +9,8 @@ from pathlib import Path
 from keras_bert_rebuild.cli.arguments import given_settings
 from keras_bert_rebuild.cli.progress import Bar, begin, counted
 from keras_bert_rebuild.files.durable import partial_folder, remove_leftovers, written_file
-from keras_bert_rebuild.files.kinds import GROUPS, RANKING
-from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.files.kinds import GROUPS, INDEX, RANKING
+from keras_bert_rebuild.files.output import claimed_file, claimed_run
 from keras_bert_rebuild.files.printable import decimals, printable
 
 MEASURES = ("ndcg@10", "mrr@10", "recall@100", "map")
@@ -45,6 +45,13 @@ def _retriever(path):
 
 def index(args):
     """Make or change the index and return the exit code."""
+    if not isinstance(args.output, Path):  # an address
+        return _index_corpus(args)
+    with claimed_run(args.output, INDEX, [args.corpus, args.model]):
+        return _index_corpus(args)
+
+
+def _index_corpus(args):
     from rich.console import Console
 
     from keras_bert_rebuild.data.retrieval import documents_in
@@ -60,16 +67,14 @@ def index(args):
         )
     if args.delete:
         index = Index.open(args.output)
-        deleted = index.delete(_ids(args.corpus))
-        print(f"deleted  {counted(deleted, 'document')}")
+        print(f"deleted  {counted(index.delete(_ids(args.corpus)), 'document')}")
     else:
         settings = {"dtype": args.dtype, "rescoring": args.rescoring, "language": args.language, "overwrite": args.overwrite}
         index = _opened(args.output, args.model, **settings)
         documents = itertools.islice(documents_in(args.corpus), args.limit)
         with Bar(Console(stderr=True)) as bar:
-            report = lambda count: bar("indexing", count, None)  # noqa: E731
             write = index.update if args.add else index.add
-            changes = write(documents, batch_tokens=args.batch_tokens, progress=report)
+            changes = write(documents, batch_tokens=args.batch_tokens, progress=lambda count: bar("indexing", count, None))
         print(f"vectors  {index.settings}")
         if args.add:
             print(f"changed  {changes.added:,} added, {changes.updated:,} updated, {changes.unchanged:,} unchanged")
@@ -137,9 +142,8 @@ def _search_file(args):
         if args.all_judged:
             raise ValueError(f"expected an index of all judged documents; {sentence}.")
         print(f"missing     {sentence}")
-    excludes_self = args.exclude_self
-    if excludes_self is None:
-        excludes_self = args.qrels is not None and is_beir(args.qrels)
+    of_beir = args.qrels is not None and is_beir(args.qrels)
+    excludes_self = of_beir if args.exclude_self is None else args.exclude_self
     ranked = functools.partial(_run_of, index, queries, judgements or {}, top_k, excludes_self)
     result = ranked(**_options(args))
     if args.output is not None:
@@ -195,8 +199,7 @@ def _options(args):
 
     options = {"filter": args.filter, "rescore": args.rescore, "depth": args.depth, "approximate": args.approximate}
     other = lambda place: BM25 if str(place) == BM25 else _opened(place)  # noqa: E731
-    if args.bm25:
-        options["by"] = BM25
+    options["by"] = BM25 if args.bm25 else "vectors"
     if args.candidates is not None:
         options["candidates"] = other(args.candidates)
     if args.fuse:
