@@ -13,13 +13,10 @@ from keras_bert_rebuild.files.kinds import GROUPS, INDEX, RANKING
 from keras_bert_rebuild.files.output import claimed_file, claimed_run
 from keras_bert_rebuild.files.printable import decimals, printable
 
-MEASURES = ("ndcg@10", "mrr@10", "recall@100", "map")
-# Documents of a query in a run, and on a screen.
-IN_RUN, ON_SCREEN = 100, 10
+# Documents of a query in a run, and on a screen; characters of one that are shown.
+IN_RUN, ON_SCREEN, SHOWN = 100, 10, 100
 # The name of the ranking by words, instead of an index.
 BM25 = "bm25"
-# Characters of a document that are shown.
-SHOWN = 100
 
 
 def _retriever(path):
@@ -75,6 +72,8 @@ def _index_corpus(args):
         with Bar(Console(stderr=True)) as bar:
             write = index.update if args.add else index.add
             changes = write(documents, batch_tokens=args.batch_tokens, progress=lambda count: bar("indexing", count, None))
+        if not sum(changes):
+            raise ValueError(f"expected at least one document; {args.corpus} has none.")
         print(f"vectors  {index.settings}")
         if args.add:
             print(f"changed  {changes.added:,} added, {changes.updated:,} updated, {changes.unchanged:,} unchanged")
@@ -107,8 +106,8 @@ def run(args):
         raise ValueError("--queries is for --output FILE, --qrels FILE or both.")
     claim = contextlib.nullcontext()
     if args.output is not None:
-        inputs = [args.index, args.queries, args.qrels, args.model, args.rerank, args.candidates, *args.fuse]
-        inputs = [path for path in inputs if path is not None and path != BM25]
+        paths = (args.index, args.queries, args.qrels, args.model, args.rerank, args.candidates, *args.fuse)
+        inputs = [path for path in paths if path is not None and str(path) != BM25]
         claim = claimed_file(args.output, RANKING, inputs, args.overwrite)
     with claim:
         return _search_one(args) if args.queries is None else _search_file(args)
@@ -225,9 +224,9 @@ def _show(index, hits):
 
 def _print_scores(judgements, runs, depth):
     """Print the scores of runs side by side."""
-    from keras_bert_rebuild.tasks.metrics.ranking import measures_to, ranking_scores
+    from keras_bert_rebuild.tasks.metrics.ranking import SEARCH_METRICS, measures_to, ranking_scores
 
-    measures = MEASURES if depth is None else measures_to(depth, MEASURES)
+    measures = SEARCH_METRICS if depth is None else measures_to(depth, SEARCH_METRICS)
     scores = {title: ranking_scores(judgements, run, measures) for title, run in runs.items()}
     if len(runs) > 1:
         print(f"{'':<10}" + "".join(f"  {title:>6}" for title in runs))

@@ -123,7 +123,7 @@ def batches(documents: Iterable[Document], size: int, model: str) -> Iterator[Ba
         batch = Batch(part, model)
         ids = batch.hashes[ID_HASH]
         _, first = np.unique(ids, return_index=True)
-        again = np.isin(ids, seen, assume_unique=False)
+        again = np.isin(ids, seen)
         again[np.setdiff1d(np.arange(len(ids)), first)] = True
         if again.any():
             raise ValueError(f"expected every id once; {printable(part[int(np.flatnonzero(again)[0])].id)!r} occurs twice.")

@@ -27,8 +27,9 @@ _SAMPLE = 100  # documents whose vectors are the queries by which the recall of 
 class Index(IndexState):
     """Documents with vectors, in a folder or in object storage. `Index.open` opens one; the first `add` makes it.
 
-    Search is exact: every document is scored, in memory that does not grow with their number. A reader sees the index as it was
-    when it was opened, whatever is written meanwhile; `refresh` shows the newest state. Writers take turns.
+    Search is exact: every document is scored, a block at a time, and up to 512 MB of vectors stay in memory for the next search. A
+    reader sees the index as it was when it was opened, whatever is written meanwhile; `refresh` shows the newest state. Writers
+    take turns.
 
     Example:
 

@@ -94,12 +94,12 @@ def write_documents(
         counts += len(batch) - present_ids.sum(), len(differ), same.sum()
         finished = np.isin(batch.hashes[DOCUMENT_HASH], unfinished.hashes) & ~same
         wanted.append(batch.hashes[DOCUMENT_HASH][finished])
+        types = types_of(batch.where(~same), types, reserved)
         new = batch.where(~same & ~finished)
         if len(new):
             if held is not None:
                 unfinished.add(held, types)
                 wanted.append(held.column(DOCUMENT_HASH).to_numpy())
-            types = types_of(new, types, reserved)
             held = _rows(table, settings, vectors_of, new, types, present.matches(new, VECTOR_HASH))
         if progress is not None:
             progress(len(batch))

@@ -107,6 +107,9 @@ def test_an_index_without_a_model_is_searched_by_words(capsys, tmp_path):
     said = said_by_verb("search", capsys, tmp_path / "words", "dogs", "--bm25").out
     assert [line.split()[2] for line in said.splitlines()[1:]] == ["dog"]
     assert "has no vectors, only words: search it with by='bm25' or --bm25" in refused(capsys, "search", tmp_path / "words", "dogs")
+    (tmp_path / "empty.jsonl").write_text("")
+    said = refused(capsys, "index", tmp_path / "empty.jsonl", "--output", tmp_path / "nothing")
+    assert "expected at least one document; " in said
     said = refused(capsys, "index", "corpus.tsv", "--output", tmp_path / "nothing", "--add")
     assert "expected an index to change; nothing is at" in said
     assert not (tmp_path / "nothing").exists()

@@ -40,6 +40,23 @@ def documents_of(folder):
     return documents
 
 
+def test_metadata_of_finished_rows_are_there_after_an_interrupted_call_is_repeated(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_bert_rebuild.search.dense_vectors.DenseVectors.BLOCK", 2)
+    corpus = [Document(f"d{i}", "", f"w{i}", {"year": i} if i < 2 else {}) for i in range(6)]
+
+    class Interrupted(WholeNumbers):
+        def vector(self, text):
+            if text == "w5":
+                raise KeyboardInterrupt
+            return super().vector(text)
+
+    with pytest.raises(KeyboardInterrupt):
+        Index.open(tmp_path / "index", Interrupted()).add(corpus)
+    index = Index.open(tmp_path / "index", WholeNumbers())
+    index.add(corpus)
+    assert sorted(index) == corpus
+
+
 class StopError(BaseException):
     """Instead of a kill."""
 
