@@ -232,7 +232,7 @@ def test_a_stopped_run_ends_with_the_same_bits(run, folders, request, corpus, tm
         (
             ELECTRA,
             {"loss_chunk": 64},
-            "--loss-chunk must be left out with objective='electra', which samples from all logits; got 64",
+            "loss_chunk must be left out with objective='electra', which samples from all logits; got 64",
         ),
         (ELECTRA, {"next_sentence": "nsp"}, "next_sentence must be 'none' with objective='electra', as in ELECTRA; got 'nsp'"),
         (ELECTRA, {"generator_size": 1.5}, "generator_size must be a number from 0 to 1; got 1.5"),
