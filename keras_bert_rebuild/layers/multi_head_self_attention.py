@@ -165,8 +165,8 @@ class MultiHeadSelfAttention(CompositeLayer):
         scores, visible = ops.cast(self.scores(query, key, *shared), "float32"), self.visible(mask, query)
         if visible is not None:
             scores = ops.where(visible, scores, -1e30)
-        # Keras warns about softmax over one key, which texts of one token have.
-        probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
+        # Of a single key, which texts of one token have, softmax is 1, and Keras warns about it.
+        probabilities = ops.softmax(scores) if scores.shape[-1] != 1 else ops.ones_like(scores)
         if self.window is not None:  # a query far from all tokens sees none
             probabilities = ops.where(visible, probabilities, 0.0)
         return ops.cast(probabilities, query.dtype)  # (B, H, L, S)
