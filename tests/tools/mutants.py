@@ -2,10 +2,10 @@
 
     KERAS_BACKEND=torch python tests/tools/mutants.py [--of 60] [--seed 0] [--only layers/] [--list]
 
-Every changed function is written into a copy of the package. First the files of tests that name its module or the function run,
-then, if nothing fails, the folder of the module and the tests of models, one case of each. A mutant that survives is printed with
-its line, before and after. Some compute the same as the original; what counts is that a change of the tests lets no further one
-survive. A function that moves keeps its mutant.
+Every changed function is written into a copy of the repository, in which the tests run. First the files of tests that name its
+module or the function run, then, if nothing fails, the folder of the module and the tests of models, one case of each. A mutant
+that survives is printed with its line, before and after. Some compute the same as the original; what counts is that a change of
+the tests lets no further one survive. A function that moves keeps its mutant.
 """
 
 import argparse
@@ -108,29 +108,30 @@ def mutants(count, seed, only):
         yield name, function.name, node.lineno, before, ast.unparse(node), ast.unparse(tree)
 
 
-def tests_of(name, function):
-    """The tests to run in turn for a function in a file of the package, with the options of pytest."""
+def tests_of(root, name, function):
+    """The tests below a root to run in turn for a function in a file of the package, with the options of pytest."""
     path = Path(name)
-    folder = ROOT / "tests" / path.parent if path.parent.name else ROOT / "tests" / "anatomy"
+    folder = root / "tests" / path.parent if path.parent.name else root / "tests" / "anatomy"
     module = ".".join(path.with_suffix("").parts)
     texts = {file: file.read_text(encoding="utf-8") for file in sorted(folder.rglob("test_*.py"))}
     near = [file for file, text in texts.items() if file.name == f"test_{path.stem}.py" or module in text or function in text]
     if near:
         yield near
-    yield ["--first-cases", *sorted({folder, ROOT / "tests" / "models"})]
+    yield ["--first-cases", *sorted({folder, root / "tests" / "models"})]
 
 
 def survives(mutant):
     """Whether the tests pass with a mutant."""
     name, function, *_, source = mutant
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(PACKAGE, Path(folder) / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-        (Path(folder) / PACKAGE.name / name).write_text(source, encoding="utf-8")
-        environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        for tests in tests_of(name, function):
+        root = Path(folder, ROOT.name)  # all of it, since Python looks for the package in the current folder first
+        shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+        (root / PACKAGE.name / name).write_text(source, encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        for tests in tests_of(root, name, function):
             command = [sys.executable, "-m", "pytest", *OPTIONS, *map(str, tests)]
             try:
-                done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=LONGEST, check=False)
+                done = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=LONGEST, check=False)
             except subprocess.TimeoutExpired:
                 return False
             if done.returncode not in (0, 5):  # 5: no test was chosen
