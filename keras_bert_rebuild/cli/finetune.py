@@ -30,7 +30,7 @@ def run(args):
     except StoppedError as stopped:
         print(f"{stopped} The same command resumes it.")
         return 128 + stopped.signal
-    for name in ("dev", "test"):
+    for name in ("dev", "test", "bm25"):
         if name in done.report:
             print(f"{name:<8} {_scores(done.report[name])}")
     print(f"wrote    {args.output / 'model'}")

@@ -29,23 +29,23 @@ RANKS = {
     "training": 4,
     "tasks": 5,
     "explain": 5,
-    "recipes": 6,
     "search": 6,
     "export": 6,
     "interpret": 6,
+    "recipes": 7,
     # Anything may be imported by these; nothing imports them.
-    "cli": 7,
-    "__init__": 7,
-    "custom_objects": 7,
-    "keras_2_models": 7,
-    "bert": 7,
-    "loader": 7,
-    "tokenizer": 7,
-    "util": 7,
-    "optimizers": 7,
-    "datasets": 7,
-    "backend": 7,
-    "activations": 7,
+    "cli": 8,
+    "__init__": 8,
+    "custom_objects": 8,
+    "keras_2_models": 8,
+    "bert": 8,
+    "loader": 8,
+    "tokenizer": 8,
+    "util": 8,
+    "optimizers": 8,
+    "datasets": 8,
+    "backend": 8,
+    "activations": 8,
 }
 ONLY = {
     "anatomy": {"layers"},
@@ -131,7 +131,7 @@ def test_a_part_imports_only_parts_below_it(path):
         if not module.startswith("keras_bert_rebuild."):
             continue
         other = module.split(".")[1]
-        if other == part or RANKS[part] == 7:
+        if other == part or RANKS[part] == 8:
             continue
         assert other in RANKS, f"{path} imports {module}, which the table does not know"
         assert RANKS[other] < RANKS[part], f"{part} imports {other}"

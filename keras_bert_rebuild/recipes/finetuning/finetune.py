@@ -39,7 +39,7 @@ from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     shared_lengths,
     understood,
 )
-from keras_bert_rebuild.recipes.finetuning.finetune_report import REPORTS, write_report
+from keras_bert_rebuild.recipes.finetuning.finetune_report import REPORTS, bm25_scores, write_report
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder
@@ -225,7 +225,7 @@ def _evaluate(callback, folder, described, started):
         evaluation, name = evaluate_task(best, examples["test"], batch_size), "test"
         report["test"] = evaluation.scores
     report["seconds"] = round(time.perf_counter() - started, 2)
-    report.update(best.details(examples[name], evaluation.answers))
+    report.update(bm25_scores(best, examples[name], evaluation.answers) | best.details(examples[name], evaluation.answers))
     write_report(folder, report, described)
     data = {name: (Path(described[name]).name, len(rows)) for name, rows in examples.items()}
     scores = {name: report[name] for name in ("dev", "test") if name in report}

@@ -2,11 +2,18 @@
 
 import json
 import math
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
 
+from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.explain.drawing import STYLE, TITLE
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.printable import Element, in_markdown, printable, svg_picture
 from keras_bert_rebuild.pretrained.model_card import score_table, setting_table
+from keras_bert_rebuild.search.index import BM25, Index
+from keras_bert_rebuild.tasks.metrics.ranking import BEST
+from keras_bert_rebuild.tasks.reranker import Reranker
 
 # The files of the report.
 REPORTS = ("report.json", "report.md", "confusion.svg")
@@ -63,8 +70,10 @@ def report_text(results, settings, picture):
         ),
         *_in_train(results),
         "",
-        score_table({name: results[name] for name in evaluated}),
+        score_table({name: results[name] for name in (*evaluated, BM25) if name in results}),
     ]
+    if BM25 in results:
+        lines += ["", f"BM25 ranks the texts of {evaluated[-1]} by the words that they share with the query."]
     if "classes" in results:
         lines += ["", f"On {evaluated[-1]}:", "", "| label | precision | recall | F1 | examples |", "|---|---:|---:|---:|---:|"]
         rows = list(results["classes"].items())
@@ -83,6 +92,35 @@ def _in_train(results):
     """A warning about examples that are also in training, which inflates scores."""
     counts = [f"{count:,} of the {results['examples'][name]:,} of {name}" for name, count in results["in_train"].items() if count]
     return ["", f"The texts of {' and '.join(counts)} are also in training."] if counts else []
+
+
+def bm25_scores(task, examples, answers):
+    """What BM25, which learns nothing, scores in place of a model that ranks texts: the baseline of its training.
+
+    Args:
+        task: the task that gave the answers.
+        examples: the examples of an evaluation.
+        answers: the answers of the task.
+
+    Returns:
+        `{"bm25": scores}`, the scores as those of the task; empty if it ranks no texts, or LanceDB, which has BM25, is missing.
+    """
+    if not (isinstance(examples[0], TextGroup) and isinstance(answers[0], dict) and find_spec("lancedb")):
+        return {}
+    texts = (text for example in examples for text in (example.positive, *example.negatives))
+    texts = list(dict.fromkeys([*texts, *(text for answer in answers for text in answer)]))
+    has_candidates = isinstance(task, Reranker)  # those of a query alone are ranked
+    of_query = dict.fromkeys(example.query for example in examples)
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index.open(Path(folder) / "index")
+        index.add({"id": number, "text": text} for number, text in enumerate(texts))
+        for query in of_query:
+            hits = index.search_words(query, len(texts) if has_candidates else BEST)
+            of_query[query] = {texts[hit.id]: hit.score for hit in hits}
+    by_words = [of_query[example.query] for example in examples]
+    if has_candidates:
+        by_words = [{text: scores.get(text, 0.0) for text in answer} for answer, scores in zip(answers, by_words, strict=True)]
+    return {BM25: task.scores(examples, by_words)}
 
 
 def _evaluated(results):

@@ -2,11 +2,14 @@
 
 import json
 import math
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
-from keras_bert_rebuild.recipes.finetuning.finetune_report import confusion_svg, report_text, write_report
+from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
+from keras_bert_rebuild.recipes.finetuning.finetune_report import bm25_scores, confusion_svg, report_text, write_report
+from keras_bert_rebuild.tasks.reranker import Reranker
 
 FOUND = {
     "task": "similarity",
@@ -51,6 +54,35 @@ def test_texts_that_are_in_training_too_are_counted_in_a_sentence():
     text = report_text({**FOUND, "in_train": {"dev": 1200, "test": 3}}, SETTINGS, False)
     assert "\n\nThe texts of 1,200 of the 1,500 of dev and 3 of the 70 of test are also in training.\n\n" in text
     assert "also in training" not in report_text(FOUND, SETTINGS, False)
+
+
+GROUPS = [
+    TextGroup("red fox", "a red fox ran", ("a red bird",)),
+    TextGroup("bird", "a fox", ("a red bird", "nothing at all")),
+    TextGroup("???", "a fish"),
+]
+# All texts that BM25 finds, as a retrieval model ranks them; and the candidates of each query alone, as a reranker does.
+RANKED = [{"a red fox ran", "a red bird", "a fox"}, {"a red bird"}, set()]
+CANDIDATES = [{"a red fox ran", "a red bird"}, {"a fox", "nothing at all"}, {"a fish"}]
+
+
+@pytest.mark.parametrize(("task", "texts"), [(SimpleNamespace(), RANKED), (Reranker.__new__(Reranker), CANDIDATES)])
+def test_bm25_ranks_the_texts_that_the_model_ranks(task, texts, monkeypatch):
+    scored = lambda examples, answers: {"answers": answers}  # noqa: E731
+    monkeypatch.setattr(task, "scores", scored, raising=False)
+    answers = [dict.fromkeys(of_query, 0.5) for of_query in CANDIDATES]
+    by_words = bm25_scores(task, GROUPS, answers)["bm25"]["answers"]
+    assert [set(answer) for answer in by_words] == texts
+    assert max(by_words[0], key=by_words[0].get) == "a red fox ran"
+    assert set(by_words[-1].values()) <= {0.0}
+
+
+def test_the_scores_of_bm25_stand_beside_those_of_the_model():
+    text = report_text({**FOUND, "bm25": {"pearson": 0.25}}, SETTINGS, False)
+    assert "| score | dev | bm25 |" in text
+    assert "| pearson | 0.5000 | 0.2500 |" in text
+    assert "BM25 ranks the texts of dev" in text
+    assert bm25_scores(None, GROUPS, [0.5, 0.25, 0.0]) == {}
 
 
 # The picture of a confusion matrix is well-formed for any label names, and its shades follow the counts.
