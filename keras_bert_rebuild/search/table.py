@@ -26,7 +26,7 @@ _MARGIN = datetime.timedelta(minutes=1)
 # Numbers in one condition of a query.
 _AT_ONCE = 1000
 # In errors of the engine about a condition in SQL.
-_OF_CONDITION = re.compile(r"resolving filter|parsing statement|No field named|return a boolean|filter expression|SQL")
+_OF_CONDITION = re.compile(r"Invalid input|No field named|return a boolean|filter expression|SQL")
 _REMOTE = re.compile(r"[a-z0-9+]{2,}://")
 
 
@@ -288,7 +288,8 @@ def _readable_errors(place):
     try:
         yield
     except Exception as error:  # some are of no other class
-        message = re.split(r", rust/|, /", " ".join(str(error).split()))[0][:300]
+        # Without where in the engine it was raised, and without all columns, since most are not of the user.
+        message = re.split(r", rust/|, /| Valid fields are", " ".join(str(error).split()))[0][:300]
         if _OF_CONDITION.search(message):
             sentence = f"expected a condition on metadata, such as year >= 2020 and language = 'en': {message}"
         else:
