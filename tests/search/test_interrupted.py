@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 from helpers.other_process import finish, start
 from helpers.small_search import NEW, OLD, Stopped, WholeNumbers, brute_force, change, small_corpus, stopping
@@ -230,6 +231,22 @@ while not last:
         print("ready", flush=True)
 print(*sorted(versions))
 """
+
+
+def test_of_two_changes_that_contradict_the_second_is_one_sentence(old, tmp_path, monkeypatch):
+    # In object storage nothing makes writers take turns: both see documents without the metadata that both add.
+    shutil.copytree(old, tmp_path / "index")
+    first, second = table.Table(tmp_path / "index"), table.Table(tmp_path / "index")
+    column, see_newest = [pa.field("colour", pa.string())], first._table.checkout_latest
+
+    def meanwhile():
+        see_newest()
+        second.add_columns(column)
+
+    monkeypatch.setattr(first._table, "checkout_latest", meanwhile)
+    with pytest.raises(ValueError, match=r"^another process changed .*index at the same time: repeat the command\.$"):
+        first.add_columns(column)
+    assert table.Table(tmp_path / "index").schema.names.count("colour") == 1
 
 
 @pytest.mark.slow(torch=True)
