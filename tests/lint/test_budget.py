@@ -27,7 +27,7 @@ ROOMS = {
     "models": (33, 2910),
     "optimizers": (4, 10),
     "pretrained": (18, 2020),
-    "recipes": (42, 4320),
+    "recipes": (42, 4350),
     "search": (13, 1290),
     "tasks": (36, 4240),
     "text": (18, 2380),
