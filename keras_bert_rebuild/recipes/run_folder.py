@@ -131,9 +131,17 @@ class RunFolder:
             )
         self.path.mkdir(parents=True, exist_ok=True)
         write_yaml(file, settings)
-        starts = self.path / "versions.yaml"
-        earlier = _starts(starts)
-        write_yaml(starts, {"starts": [*earlier, {**versions(), **(start or {})}]})
+        self._versions = self.path / "versions.yaml"
+        self._write([*_starts(self._versions), {**versions(), **(start or {})}])
+
+    def record(self, facts):
+        """Record further facts about this start, plain values by name."""
+        *earlier, start = _starts(self._versions)
+        if {**start, **facts} != start:
+            self._write([*earlier, {**start, **facts}])
+
+    def _write(self, starts):
+        write_yaml(self._versions, {"starts": starts})
 
 
 def versions():

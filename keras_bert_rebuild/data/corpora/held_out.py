@@ -10,13 +10,19 @@ import numpy as np
 
 from keras_bert_rebuild.data.corpora.min_hash import passage_hashes
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
+from keras_bert_rebuild.data.corpora.offsets import SelectedOffsets
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader, WordCounts
 from keras_bert_rebuild.data.corpora.token_store import checked_positions, span_indexes
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.text.normalization import split_words
 
+# Maximum number of documents that are held out: they are in memory while they are compared with the training text.
+MOST_HELD_OUT = 1 << 16
+
 # Tokens hashed at a time, few enough to stay in the processor's cache.
 _BLOCK = 1 << 17
+
+_BEGIN_BITS = 22
 
 # The factor of the first of two hashes that are joined.
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -40,7 +46,7 @@ def repeated_passages(corpus, other):
 
 def _repeated_in_context(corpus, other, repeated):
     """Of the repeated passages, those that the other corpus has next to the same passage, or also as a whole document."""
-    begins = _begins(corpus)
+    begins = _begins(corpus, np.asarray(corpus.passage_starts))
     with_next = np.flatnonzero(~begins[1:-1])
     with_next = with_next[_occur(_hashes_with_next(corpus), _hashes_with_next(other))]
     alone = np.flatnonzero(begins[:-1] & begins[1:])
@@ -51,7 +57,10 @@ def _occur(hashes, chunks):
     """Which hashes occur among others; both are iterables of uint64 arrays, and of the others one at a time is in memory."""
     distinct, indexes = np.unique(np.concatenate([np.zeros(0, "uint64"), *hashes]), return_inverse=True)
     occurs = np.zeros(len(distinct), bool)
+    begins = np.zeros(1 << _BEGIN_BITS, bool)  # whether a hash begins with these bits: most chunks need no further search
+    begins[distinct >> np.uint64(64 - _BEGIN_BITS)] = True
     for chunk in chunks:
+        chunk = chunk[begins[chunk >> np.uint64(64 - _BEGIN_BITS)]]
         at = np.searchsorted(distinct, chunk)
         inside = at < len(distinct)
         at, chunk = at[inside], chunk[inside]
@@ -61,74 +70,84 @@ def _occur(hashes, chunks):
 
 def _hashes(corpus, ahead=0):
     """Yield the hashes of the passages in order, a chunk at a time, each with the first `ahead` of the next one: uint64."""
-    starts = np.asarray(corpus.passage_starts)
-    first, last = 0, len(starts) - 1
-    while first < last:
-        stop = max(int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1, first + 1)
-        end = min(stop + ahead, last)
-        yield passage_hashes(corpus.ids_at(np.arange(starts[first], starts[end])), starts[first : end + 1] - starts[first])
-        first = stop
+    for starts in _chunks(corpus, ahead):
+        yield passage_hashes(corpus.ids_at(np.arange(starts[0], starts[-1])), starts - starts[0])
 
 
 def _hashes_with_next(corpus):
     """Yield the hashes of every two consecutive passages of a document, a chunk at a time: uint64."""
-    begins, first = _begins(corpus), 0
-    for hashes in _hashes(corpus, ahead=1):
-        joined = hashes[:-1] * _ODD + hashes[1:]
-        yield joined[~begins[first + 1 : first + 1 + len(joined)]]
-        first += len(joined)
+    for starts, hashes in zip(_chunks(corpus, 1), _hashes(corpus, 1), strict=True):
+        yield (hashes[:-1] * _ODD + hashes[1:])[~_begins(corpus, starts)[1:-1]]
 
 
-def _begins(corpus):
-    """Whether a document begins with a passage, and True after the last one: bool `(passages + 1,)`."""
-    starts = np.asarray(corpus.passage_starts)
-    begins = np.zeros(len(starts), bool)
-    begins[np.searchsorted(starts, np.asarray(corpus.document_starts))] = True
-    return begins
+def _chunks(corpus, ahead):
+    """Yield the offsets of consecutive passages, and last the end of these: int64 `(passages + 1,)`."""
+    offsets = corpus.passage_starts
+    first, last = 0, len(offsets) - 1
+    while first < last:
+        stop = max(int(np.searchsorted(offsets, offsets[first] + _BLOCK, side="right")) - 1, first + 1)
+        yield offsets[first : min(stop + ahead, last) + 1]
+        first = stop
+
+
+def _begins(corpus, offsets):
+    """Whether a document, or what follows the last one, begins at these ascending offsets, bool `(offsets,)`."""
+    first, last = np.searchsorted(corpus.document_starts, offsets[[0, -1]])
+    return np.isin(offsets, corpus.document_starts[first : last + 1])
 
 
 class SomeDocuments:
-    """Some documents of a corpus as a separate corpus; the token ids are not copied.
+    """Some documents of a corpus as a separate corpus; neither token ids nor offsets are copied.
 
     Args:
         corpus: a `TokenCorpus`, or any object with its attributes.
-        documents: the indices of the documents, ascending, at least one.
+        documents: the indices of the documents, ascending, at least one; or ranges of them, first and stop, `(ranges, 2)`. Memory
+            grows with the number of ranges.
         without: the indices of passages to leave out. The text before and after each becomes two documents, so that no passage
-            follows one that it did not follow before.
+            follows one that it did not follow before. None if documents stay whole.
 
     Attributes:
         document_starts, passage_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
-        texts: the index, from 0, of the text that each document is part of, ascending, int64 `(documents,)`.
+        texts: the index, from 0, of the text that each document is part of, ascending, int64 `(documents,)`; None if all are whole.
         repeated: the fraction of the passages that training has in another context, see `unseen`.
     """
 
     repeated = 0.0
 
-    def __init__(self, corpus, documents, without=()):
-        passages = np.asarray(corpus.passage_starts)
-        starts = np.searchsorted(passages, np.asarray(corpus.document_starts))
-        documents = np.asarray(documents)
-        counts = starts[documents + 1] - starts[documents]
-        texts = np.repeat(np.arange(len(counts)), counts)
-        numbers = np.arange(len(texts)) + (starts[documents] - _sums(counts)[:-1])[texts]  # of the passages
-        if len(without):
+    def __init__(self, corpus, documents, without=None):
+        ranges = _ranges(np.asarray(documents)) if np.ndim(documents) == 1 else documents
+        self.texts = None
+        if without is not None:
+            indexes = np.concatenate([np.arange(*each) for each in ranges])
+            ranges = np.stack([indexes, indexes + 1], axis=1)
+        counts = ranges[:, 1] - ranges[:, 0]
+        passages = np.searchsorted(corpus.passage_starts, corpus.document_starts[ranges])
+        if without is not None:
+            numbers = np.concatenate([np.arange(*each) for each in passages])
+            texts = np.repeat(np.arange(len(passages)), passages[:, 1] - passages[:, 0])
             remaining = ~np.isin(numbers, without)
             texts, numbers = texts[remaining], numbers[remaining]
-        begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(numbers, prepend=-1) > 1))
+            begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(numbers, prepend=-1) > 1))
+            stops = np.append(begins, len(numbers))[1:]
+            self.texts = texts[begins]
+            ranges, counts = ranges[self.texts], np.ones(len(begins), "int64")
+            passages = np.stack([numbers[begins], numbers[stops - 1] + 1], axis=1)
+        origins, ends = corpus.passage_starts[passages].T
+        begins = _sums(ends - origins)
         self._corpus = corpus
-        self._origins = passages[numbers[begins]]
-        self.passage_starts = _sums(passages[numbers + 1] - passages[numbers])
-        self.document_starts = self.passage_starts[np.append(begins, len(numbers))]
-        self.texts = texts[begins]
-        self.num_tokens = int(self.document_starts[-1])
+        self._begins, self._shifts = begins, origins - begins[:-1]
+        self.passage_starts = SelectedOffsets(
+            corpus.passage_starts, passages[:, 0], passages[:, 1] - passages[:, 0], origins, begins
+        )
+        self.document_starts = SelectedOffsets(corpus.document_starts, ranges[:, 0], counts, origins, begins)
+        self.num_tokens = int(begins[-1])
         self.vocabulary = corpus.vocabulary
         self.cased = corpus.cased
 
     def ids_at(self, positions):
         """Token ids at positions in these documents, int32, in the shape of `positions`."""
         positions = checked_positions(positions, self.num_tokens)
-        documents = span_indexes(self.document_starts, positions)
-        return self._corpus.ids_at(positions + (self._origins - self.document_starts[:-1])[documents])
+        return self._corpus.ids_at(positions + self._shifts[span_indexes(self._begins, positions)])
 
 
 def split_documents(corpus, share, seed=0):
@@ -138,7 +157,8 @@ def split_documents(corpus, share, seed=0):
 
     Args:
         corpus: a `TokenCorpus`, or any object with its attributes.
-        share: fraction of the documents to hold out, in (0, 1); at least three documents, so that they form pairs.
+        share: fraction of the documents to hold out, in (0, 1); at least three documents, so that they form pairs, and at most
+            65,536 of a corpus.
         seed: an integer.
 
     Returns:
@@ -147,14 +167,27 @@ def split_documents(corpus, share, seed=0):
     Raises:
         ValueError: the corpus is too small, or everything that is held out is in training too.
     """
+    train, held_out = draw_held_out(corpus, share, seed)
+    return train, unseen(held_out, train)
+
+
+def draw_held_out(corpus, share, seed=0):
+    """The documents to train on and the held-out ones, two corpora; the text is not read, and passages may be in both.
+
+    Args:
+        corpus, share, seed: see `split_documents`.
+
+    Raises:
+        ValueError: the corpus is too small.
+    """
     if not 0 < share < 1:
         raise ValueError(f"the fraction of documents to hold out must be in (0, 1); got {share}.")
     if isinstance(corpus, MixedCorpus):
-        train, held_out = zip(*(_divided(part, share, seed) for part in corpus.parts), strict=True)
-        mixed = corpus.with_parts(train)
-        return mixed, corpus.with_parts([unseen(part, mixed) for part in held_out])
-    train, held_out = _divided(corpus, share, seed)
-    return train, unseen(held_out, train)
+        return map(corpus.with_parts, zip(*(draw_held_out(part, share, seed) for part in corpus.parts), strict=True))
+    count = len(corpus.document_starts) - 1
+    held_out = held_out_documents(count, share, seed)
+    between = np.stack([np.append(0, held_out + 1), np.append(held_out, count)], axis=1)
+    return SomeDocuments(corpus, between[between[:, 0] < between[:, 1]]), SomeDocuments(corpus, held_out)
 
 
 def held_out_documents(count, share, seed=0):
@@ -167,21 +200,13 @@ def held_out_documents(count, share, seed=0):
     Raises:
         ValueError: the corpus is too small.
     """
-    held_out = max(round(share * count), 3)
+    held_out = min(max(round(share * count), 3), MOST_HELD_OUT)
     if count - held_out < 3:
         raise ValueError(
             f"holding out {share} of {count} documents leaves fewer than 3 to train on: separate documents by blank lines, or hold "
             "out none."
         )
     return np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
-
-
-def _divided(corpus, share, seed):
-    """The training and the held-out documents."""
-    count = len(corpus.document_starts) - 1
-    held_out = held_out_documents(count, share, seed)
-    train = np.setdiff1d(np.arange(count), held_out, assume_unique=True)
-    return SomeDocuments(corpus, train), SomeDocuments(corpus, held_out)
 
 
 def unseen(held_out, train):
@@ -193,14 +218,17 @@ def unseen(held_out, train):
 
     Args:
         held_out: the corpus to test on: a `TokenCorpus`, or any object with its attributes.
-        train: the corpus to train on.
+        train: the corpus to train on, which is read once.
 
     Returns:
-        A `SomeDocuments`; its `repeated` is the fraction of passages that training has in another context.
+        A `SomeDocuments`, whose `repeated` is the fraction of passages that training has in another context; for a `MixedCorpus`
+        one of those.
 
     Raises:
         ValueError: fewer than two documents have passages left, so that they cannot form pairs.
     """
+    if isinstance(held_out, MixedCorpus):
+        return held_out.with_parts([unseen(part, train) for part in held_out.parts])
     count, passages = len(held_out.document_starts) - 1, len(held_out.passage_starts) - 1
     removed = repeated = repeated_passages(held_out, train)
     if 2 * len(repeated) > passages:
@@ -214,6 +242,12 @@ def unseen(held_out, train):
         )
     left.repeated = (len(repeated) - len(removed)) / (passages - len(removed))
     return left
+
+
+def _ranges(indexes):
+    """Ascending indices as ranges, first and stop, int64 `(ranges, 2)`."""
+    gaps = np.flatnonzero(np.diff(indexes) > 1) + 1
+    return np.stack([indexes[np.append(0, gaps)], indexes[np.append(gaps, len(indexes)) - 1] + 1], axis=1)
 
 
 def _sums(lengths):

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bert_rebuild.data.corpora.document_groups import examples_of_documents, joined_rows, rows_of
 from keras_bert_rebuild.data.corpora.documents import corpus_digest
+from keras_bert_rebuild.data.corpora.offsets import JoinedOffsets
 from keras_bert_rebuild.data.corpora.token_store import TokenStore, checked_positions, span_indexes
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.files.limits import is_number
@@ -69,12 +71,12 @@ class MixedCorpus:
         return result
 
     @functools.cached_property
-    def passage_starts(self) -> npt.NDArray[np.int64]:
+    def passage_starts(self) -> JoinedOffsets:
         """Offset of every passage, and last the number of tokens: int64, `(passages + 1,)`, ascending."""
         return self._joined("passage_starts")
 
     @functools.cached_property
-    def document_starts(self) -> npt.NDArray[np.int64]:
+    def document_starts(self) -> JoinedOffsets:
         """Offset of every document, and last the number of tokens: int64, `(documents + 1,)`, ascending."""
         return self._joined("document_starts")
 
@@ -107,8 +109,8 @@ class MixedCorpus:
         ]
 
     def _joined(self, name):
-        moved = [np.asarray(getattr(part, name))[:-1] + start for part, start in zip(self.parts, self.starts, strict=False)]
-        return np.concatenate([*moved, self.starts[-1:]]).astype("int64")
+        offsets = [getattr(part, name) for part in self.parts]
+        return JoinedOffsets(offsets.__getitem__, [len(of_part) - 1 for of_part in offsets], self.starts)
 
 
 def window_quotas(shares):
@@ -138,13 +140,14 @@ def examples_of(store, make, seed):
 
     Args:
         store: a corpus.
-        make: a function from a corpus and a seed to its `Examples` or `PackedRows`.
+        make: a function from `Documents` and a seed to their `Examples` or `PackedRows`.
         seed: an integer.
     """
     if not hasattr(store, "parts"):
-        return make(store, seed)
+        return examples_of_documents(store, make, seed)
     # Equally numbered examples of different corpora have different random numbers.
-    return MixedExamples(store, [make(part, int(keys(seed, number, 1))) for number, part in enumerate(store.parts)], seed)
+    examples = [examples_of_documents(part, make, int(keys(seed, number, 1))) for number, part in enumerate(store.parts)]
+    return MixedExamples(store, examples, seed)
 
 
 class MixedExamples:
@@ -182,41 +185,21 @@ class MixedExamples:
         slots = permuted(keys(self._seed, windows, 0), WINDOW, slots)
         parts = np.searchsorted(self._ends, slots, side="right")
         indexes = windows * self._quotas[parts] + slots - (self._ends - self._quotas)[parts]
-        return self._of_parts(parts, lambda number, rows: self._examples[number].at(indexes[rows]))
+        return joined_rows(parts, lambda number, rows: self._moved(self._examples[number].at(indexes[rows]), number, 1))
 
     def from_other_documents(self, spans, draws):
         """For every span, one of another document of the same corpus: see `Examples.from_other_documents`."""
         parts = np.searchsorted(self._document_starts, spans.documents, side="right") - 1
 
         def in_part(number, rows):
-            some = type(spans)(*(getattr(spans, field.name)[rows] for field in fields(spans)))
-            return self._examples[number].from_other_documents(self._moved(some, number, -1), draws[rows])
+            some = self._moved(rows_of(spans, rows), number, -1)
+            return self._moved(self._examples[number].from_other_documents(some, draws[rows]), number, 1)
 
-        return self._of_parts(parts, in_part)
-
-    def _of_parts(self, parts, make):
-        """Combine what is made for the rows of every part."""
-        made = []
-        for number in np.unique(parts):
-            rows = np.flatnonzero(parts == number)
-            made.append((rows, self._moved(make(number, rows), number, 1)))
-        return type(made[0][1])(*(_joined([(rows, getattr(of, f.name)) for rows, of in made]) for f in fields(made[0][1])))
+        return joined_rows(parts, in_part)
 
     def _moved(self, spans, number, sign):
         """Shift positions and document indices of a part to those of the whole, or back if the sign is -1."""
-        by = {"starts": self._token_starts, "ends": self._token_starts, "documents": self._document_starts}
+        by = dict.fromkeys(("starts", "ends", "document_starts", "document_ends"), self._token_starts)
+        by["documents"] = self._document_starts
         names = {field.name for field in fields(spans)}.intersection(by)
         return replace(spans, **{name: getattr(spans, name) + sign * by[name][number] for name in names})
-
-
-def _joined(parts):
-    """Concatenate arrays by rows; rows of pieces are padded to the same number of pieces."""
-    columns = max((array.shape[1] for _, array in parts if array.ndim > 1), default=0)
-    shape = (sum(len(rows) for rows, _ in parts), *([columns] if columns else []))
-    result = np.zeros(shape, parts[0][1].dtype)
-    for rows, array in parts:
-        if columns:
-            result[rows, : array.shape[1]] = array
-        else:
-            result[rows] = array
-    return result

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_bert_rebuild.data.corpora.offsets import JoinedOffsets, by_piece
 from keras_bert_rebuild.data.corpora.store_files import read_indexes, sha256_of, shard_file
 from keras_bert_rebuild.files.durable import mapped_array
 from keras_bert_rebuild.files.reading import read_text
@@ -55,6 +56,9 @@ def checked_positions(positions: npt.ArrayLike, num_tokens: int) -> npt.NDArray[
 # An open memory map takes a file descriptor, and processes often have only 1,024.
 _MAPS_OPEN = 512
 
+# Up to this many offsets of several shards are joined in memory, where they are found faster.
+_JOINED = 1 << 21
+
 
 class TokenStore:
     """A folder written by `keras-bert prepare`: a corpus as token ids, memory-mapped, so that only what is read takes memory.
@@ -90,8 +94,9 @@ class TokenStore:
             raise ValueError(f"expected tokens to train on; {self.path} has none.")
         self._starts = np.cumsum([0, *(record["tokens"] for record in self._records)])
         self.num_tokens = int(self._starts[-1])
-        self._maps: dict[int, np.ndarray] = {}
+        self._maps: dict[tuple[int, str], np.ndarray] = {}
         self._lock = threading.Lock()
+        self._checked: set[str] = set()
 
     def ids_at(self, positions: npt.ArrayLike) -> npt.NDArray[np.int32]:
         """Token ids.
@@ -104,17 +109,15 @@ class TokenStore:
         """
         positions = checked_positions(positions, self.num_tokens)
         if len(self._records) == 1:
-            return self._ids(0)[positions].astype("int32")
+            return self._array(0, "ids")[positions].astype("int32")
         if not positions.size:
             return np.zeros(positions.shape, "int32")
         shards = span_indexes(self._starts, positions)
         # Positions in one shard are read together: single ones, or whole rows.
         wanted = positions.reshape(shards.size, -1)
         result = np.empty(wanted.shape, "int32")
-        order = np.argsort(shards, axis=None, kind="stable")
-        for group in np.split(order, np.flatnonzero(np.diff(shards.ravel()[order])) + 1):
-            shard = shards.flat[group[0]]
-            result[group] = self._ids(shard)[wanted[group] - self._starts[shard]]
+        for shard, rows in by_piece(shards.ravel()):
+            result[rows] = self._array(shard, "ids")[wanted[rows] - self._starts[shard]]
         return result.reshape(positions.shape)
 
     def shards(self, empty: bool = False) -> Iterator[tuple[int, int, int]]:
@@ -130,22 +133,17 @@ class TokenStore:
             first += record["tokens"]
 
     @functools.cached_property
-    def passage_starts(self) -> npt.NDArray[np.int64]:
+    def passage_starts(self) -> npt.NDArray[np.int64] | JoinedOffsets:
         """Offset of every passage, and last the number of tokens: int64, `(passages + 1,)`, ascending."""
-        return self._joined("passages", self._checked_passages)
+        return self._joined("passages", [record["passages"] for record in self._records])
 
     @functools.cached_property
-    def document_starts(self) -> npt.NDArray[np.int64]:
+    def document_starts(self) -> npt.NDArray[np.int64] | JoinedOffsets:
         """Offset of every document, and last the number of tokens: int64, `(documents + 1,)`, ascending."""
-        # A shard begins with the rest of a document of the previous shard, or with a new document. If the previous shard has no
-        # tokens, it is unknown which document the rest belongs to: it becomes a document.
-        numbers = [record["number"] for record in self._records]
-        restarts = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)]
-        starts = np.union1d(self._joined("documents", self._checked_documents), self._starts[restarts])
-        passages = self.passage_starts
-        if not np.array_equal(passages[np.searchsorted(passages, starts)], starts):
-            raise ValueError(f"expected documents that begin at a passage; some in {self.path} do not: it was changed.")
-        return starts
+        counts = [record["documents"] for record in self._records]
+        for shard in self._restarts:
+            counts[shard] = len(self._array(shard, "documents")) - 1
+        return self._joined("documents", counts)
 
     def verify(self) -> None:
         """Compare the SHA-256 of every file with the recorded one, about 0.5 GB per second; `pretrain` does so at every start.
@@ -157,51 +155,63 @@ class TokenStore:
             if sha256_of(self.path / name) != file["sha256"]:
                 raise ValueError(f"expected the bytes that `keras-bert prepare` wrote; {self.path / name} was changed.")
         # The index may have been changed together with a file.
-        _ = self.document_starts
         for shard in range(len(self._records)):
-            ids = self._ids(shard)
+            ids, passages, documents = (self._read(shard, kind) for kind in ("ids", "passages", "documents"))
+            if (passages[np.searchsorted(passages, documents)] != documents).any():
+                raise ValueError(f"expected documents that begin at a passage; some in {self.path} do not: it was changed.")
             if ids.min() < 0 or ids.max() >= len(self.vocabulary):
                 raise ValueError(f"expected ids below the vocabulary size of {len(self.vocabulary)}; some in {self.path} are not.")
 
     def __reduce__(self):
         return TokenStore, (self.path,)  # another process maps the files itself
 
-    def _joined(self, kind, check):
-        arrays = [self._load(i, kind, "int64", record[kind] + 1) for i, record in enumerate(self._records)]
-        for i, array in enumerate(arrays):
-            check(i, array)
-        if len(arrays) == 1:
-            return arrays[0]
-        moved = [array[:-1] + start for array, start in zip(arrays, self._starts, strict=False)]
+    @functools.cached_property
+    def _restarts(self):
+        """The shards that begin with a document, whatever their first offset."""
+        # A shard begins with the rest of a document of the previous shard, or with a new document. If the previous shard has no
+        # tokens, it is unknown which document the rest belongs to: it becomes a document.
+        numbers = [record["number"] for record in self._records]
+        return {0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)}
+
+    def _joined(self, kind, counts):
+        if len(self._records) == 1:
+            return self._array(0, kind)
+        if sum(counts) > _JOINED:
+            return JoinedOffsets(lambda shard: self._array(shard, kind), counts, self._starts)
+        moved = [self._array(shard, kind)[:count] + self._starts[shard] for shard, count in enumerate(counts)]
         return np.concatenate([*moved, self._starts[-1:]])
 
-    def _checked_passages(self, shard, starts):
-        if starts[0] != 0 or starts[-1] != self._records[shard]["tokens"] or not (starts[1:] > starts[:-1]).all():
-            raise self._not_parts(shard, "passages")
-
-    def _checked_documents(self, shard, starts):
-        # A shard may have no offsets, and may begin with the rest of a document.
-        if starts[0] < 0 or starts[-1] != self._records[shard]["tokens"] or not (starts[1:] > starts[:-1]).all():
-            raise self._not_parts(shard, "documents")
+    def _check_offsets(self, shard, kind, starts):
+        # A shard may have no documents, and may begin with the rest of one.
+        first = starts[0] == 0 if kind == "passages" else starts[0] >= 0
+        if not first or starts[-1] != self._records[shard]["tokens"] or not (starts[1:] > starts[:-1]).all():
+            raise self._not_parts(shard, kind)
 
     def _not_parts(self, shard, kind):
         path = self.path / shard_file(self._records[shard]["number"], kind)
         return ValueError(f"expected ascending offsets of {kind} up to the number of tokens; {path} has others: it was changed.")
 
-    def _ids(self, shard):
+    def _array(self, shard, kind):
+        """The token ids of a shard, or its offsets of passages or documents, memory-mapped."""
         try:
-            return self._maps[shard]
+            return self._maps[shard, kind]
         except KeyError:
             with self._lock:
                 while len(self._maps) >= _MAPS_OPEN:
                     self._maps.pop(next(iter(self._maps)))
-                array = self._load(shard, "ids", self._dtype, self._records[shard]["tokens"])
-                return self._maps.setdefault(shard, array)
+                return self._maps.setdefault((shard, kind), self._read(shard, kind))
 
-    def _load(self, shard, kind, dtype, length):
-        path = self.path / shard_file(self._records[shard]["number"], kind)
+    def _read(self, shard, kind):
+        record = self._records[shard]
+        path = self.path / shard_file(record["number"], kind)
         with open(path, "rb") as file:
-            return mapped_array(file, dtype, (length,))
+            if kind == "ids":
+                return mapped_array(file, self._dtype, (record["tokens"],))
+            starts = mapped_array(file, "int64", (record[kind] + 1,))
+        if path.name not in self._checked:
+            self._check_offsets(shard, kind, starts)
+            self._checked.add(path.name)
+        return np.append(0, starts) if kind == "documents" and shard in self._restarts and starts[0] else starts
 
 
 def _check_size(path, size):

@@ -1,5 +1,6 @@
 """The examples of an epoch before masking: spans of documents in random order, as one segment or two, and as rows of token ids."""
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,12 @@ class Spans:
     documents: np.ndarray
     """The index of the document."""
 
+    document_starts: np.ndarray
+    """Position of the first token of the document."""
+
+    document_ends: np.ndarray
+    """Position after its last token."""
+
     starts: np.ndarray
     """Position of the first token in the corpus."""
 
@@ -30,39 +37,35 @@ class Spans:
 
 
 class Examples:
-    """The spans that every pass over a corpus is divided into.
+    """The spans that every pass over documents is divided into.
 
     A document of at most `length` tokens is one span. A longer one is divided every `length` tokens from an offset drawn for every
     pass, so that its first and last span may be shorter. A pass contains every token once, and all passes have the same number of
     spans, the number that most offsets give; only these offsets, at least half of all, are drawn.
 
     Args:
-        store: a `TokenCorpus` or any object with its attributes.
+        documents: `Documents`.
         length: maximum number of tokens of a span.
         seed: an integer.
-
-    Raises:
-        ValueError: the corpus has no tokens, or a document has none.
     """
 
-    def __init__(self, store, length, seed=0):
-        starts = np.asarray(store.document_starts)
-        sizes = document_sizes(store)
+    def __init__(self, documents, length, seed=0):
+        sizes = documents.sizes
         full, rest = np.divmod(sizes, length)
         # With q full lengths and remainder r, `length − r + 1` offsets give q + 1 spans, and r − 1 offsets give q + 2.
         counts = np.where(sizes <= length, 1, full + 1 + (2 * rest > length + 2))
         self.length = length
         self.seed = seed
-        self._starts = starts
-        self._sizes = sizes
+        self._documents = documents
         self._ends = np.cumsum(counts)
-        texts = getattr(store, "texts", None)
-        self._text_of = np.arange(len(counts)) if texts is None else np.asarray(texts)
-        self._text_ends = np.cumsum(np.bincount(self._text_of, counts)).astype("int64")
-        self._shares = _shares(np.diff(self._text_ends, prepend=0))
+        self._text_ends = np.cumsum(np.bincount(documents.texts, counts)).astype("int64")
 
     def __len__(self):
         return int(self._ends[-1])
+
+    @functools.cached_property
+    def _shares(self):
+        return _shares(np.diff(self._text_ends, prepend=0))
 
     def at(self, positions):
         """The spans at positions in the endless sequence of passes.
@@ -91,7 +94,7 @@ class Examples:
         Returns:
             `Spans` with the keys of the given ones.
         """
-        own = self._text_of[spans.documents]
+        own = self._documents.texts[spans.documents]
         own_low, own_high = self._shares[own], self._shares[own + 1]
         point = draws * (1 - (own_high - own_low))
         point = np.where(point >= own_low, point + (own_high - own_low), point)
@@ -106,10 +109,10 @@ class Examples:
         """The spans with these indices; index 0 is the first span of the first document."""
         documents = np.searchsorted(self._ends, number, side="right")
         index = number - np.where(documents > 0, self._ends[documents - 1], 0)
-        starts, sizes = self._starts[documents], self._sizes[documents]
+        starts, sizes = self._documents.starts[documents], self._documents.sizes[documents]
         low = index * self.length - self._shift(passes, documents, sizes)
         ends = starts + np.minimum(low + self.length, sizes)
-        return Spans(keys_of, passes, documents, starts + np.maximum(low, 0), ends)
+        return Spans(keys_of, passes, documents, starts, starts + sizes, starts + np.maximum(low, 0), ends)
 
     def _shift(self, passes, documents, sizes):
         """How many tokens shorter the first span is than the others."""
@@ -119,19 +122,6 @@ class Examples:
         count = np.where(late, rest - 1, self.length - rest + np.where(rest == 0, -1, 1))
         draws = uniform_at(keys(self.seed, passes, documents), 0, Stream.PHASE)
         return np.where(sizes <= self.length, 0, first + below(draws, count))
-
-
-def document_sizes(store):
-    """The number of tokens of every document of a corpus, `(documents,)`.
-
-    Raises:
-        ValueError: the corpus has no documents, or a document has no tokens.
-    """
-    sizes = np.diff(np.asarray(store.document_starts))
-    if not len(sizes) or sizes.min() < 1:
-        at = f"document {int(sizes.argmin())} has none" if len(sizes) else "it has no documents"
-        raise ValueError(f"a corpus must have documents of at least one token each; {at}.")
-    return sizes
 
 
 def shortened(spans, rate, length):
@@ -222,7 +212,7 @@ class SegmentExamples:
         self.next_sentence = next_sentence
         self._store, self._tables, self._length = store, tables, length
         self._random_next_rate, self._short_seq_prob = random_next_rate, short_seq_prob
-        self._spans = examples_of(store, lambda part, of_part: Examples(part, length, of_part), seed)
+        self._spans = examples_of(store, lambda documents, of_part: Examples(documents, length, of_part), seed)
 
     def __len__(self):
         return len(self._spans)

@@ -1,12 +1,12 @@
 """Packed rows of pieces of documents or of pairs of segments, and the tokens of rows of several sequences."""
 
+import functools
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from keras_bert_rebuild.data.corpora.mixed import examples_of
 from keras_bert_rebuild.data.packing import packed_places, packing_plan
-from keras_bert_rebuild.data.pretraining.examples import document_sizes
 from keras_bert_rebuild.data.pretraining.segment_pairs import Segments
 from keras_bert_rebuild.data.random_numbers import Stream, below, keys, permuted, uniform_at
 from keras_bert_rebuild.layers.masks import most_sequences
@@ -30,30 +30,26 @@ class Pieces:
 
 
 class PackedRows:
-    """The pieces in the rows of every pass over a corpus.
+    """The pieces in the rows of every pass over documents.
 
     A document is divided into pieces that fill a row and a remainder, whose offset differs between passes. Remainders share rows;
     which ones share a row differs between passes, their lengths do not. A pass contains every token once.
 
     Args:
-        store: a `TokenCorpus`, or any object with its attributes.
+        documents: `Documents`.
         seq_len: length of a row.
         seed: an integer.
-
-    Raises:
-        ValueError: the corpus has no tokens, or a document has none.
     """
 
-    def __init__(self, store, seq_len, seed=0):
+    def __init__(self, documents, seq_len, seed=0):
         self.seed, self._length = seed, seq_len - SPECIAL
-        self._starts = np.asarray(store.document_starts)
-        self._full, self._remainder = np.divmod(document_sizes(store), self._length)
+        self._starts = documents.starts
+        self._full, self._remainder = np.divmod(documents.sizes, self._length)
         self._full_ends = np.cumsum(self._full)
         histogram = np.bincount(self._remainder, minlength=1)
         # A piece of n tokens takes n + 2 columns of a row.
         self._plan = packing_plan(np.concatenate([[0] * (SPECIAL + 1), histogram[1:]]), seq_len)
         self._kind_ends = np.cumsum(self._plan.counts)
-        self._by_remainder = np.argsort(self._remainder, kind="stable")
         self._remainder_counts = histogram
         self._remainder_begins = np.cumsum(histogram) - histogram
         self._full_rows = int(self._full.sum())
@@ -61,6 +57,10 @@ class PackedRows:
 
     def __len__(self):
         return self._rows
+
+    @functools.cached_property
+    def _by_remainder(self):
+        return np.argsort(self._remainder, kind="stable")
 
     def at(self, positions):
         """The `Pieces` at positions in the endless sequence of passes.
@@ -139,7 +139,7 @@ class PackedPieces:
     """
 
     def __init__(self, store, seq_len, seed=0, short_seq_prob=0.1):
-        self._rows = examples_of(store, lambda part, of_part: PackedRows(part, seq_len, of_part), seed)
+        self._rows = examples_of(store, lambda documents, of_part: PackedRows(documents, seq_len, of_part), seed)
         self._length, self._short_seq_prob = seq_len - SPECIAL, short_seq_prob
 
     def __len__(self):

@@ -46,8 +46,7 @@ class PairWindows:
     """
 
     def __init__(self, store, tables, spans, targets):
-        documents = np.asarray(store.document_starts)
-        self.begins, self.ends = documents[spans.documents], documents[spans.documents + 1]
+        self.begins, self.ends = spans.document_starts, spans.document_ends
         self.origins = np.maximum(np.minimum(spans.starts, self.ends - targets // 2), self.begins)
         self.targets = targets
         longest = int(targets.max(initial=0))
@@ -132,8 +131,8 @@ class PairWindows:
 
 def _passage_begins(store, starts, width):
     """Where passages begin: True at `starts[row] + column`, `(rows, width)`."""
-    passages = np.asarray(store.passage_starts)[:-1]
-    low, high = np.searchsorted(passages, starts), np.searchsorted(passages, starts + width)
+    passages = store.passage_starts
+    low, high = np.searchsorted(passages, np.minimum([starts, starts + width], store.num_tokens))
     counts = high - low
     rows = np.repeat(np.arange(len(starts)), counts)
     here = passages[np.arange(len(rows)) + np.repeat(low - (np.cumsum(counts) - counts), counts)]

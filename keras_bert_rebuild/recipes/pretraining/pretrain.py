@@ -11,8 +11,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert_rebuild.data.corpora.document_groups import count_groups
 from keras_bert_rebuild.data.corpora.documents import corpus_digest
-from keras_bert_rebuild.data.corpora.held_out import split_documents
+from keras_bert_rebuild.data.corpora.held_out import draw_held_out, unseen
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
@@ -27,6 +28,7 @@ from keras_bert_rebuild.pretrained import save_pretrained
 from keras_bert_rebuild.pretrained.card_files import write_card
 from keras_bert_rebuild.pretrained.model_card import Training as CardTraining
 from keras_bert_rebuild.recipes.metrics_table import read_curves
+from keras_bert_rebuild.recipes.pretraining.background import Background
 from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
@@ -43,6 +45,9 @@ _PHASE = 2
 
 # Batches of a run in minutes: more than there is time for.
 ENDLESS = 1 << 40
+
+# Seconds that a start waits for a corpus to be verified and for the held-out text to be compared with it; then it trains meanwhile.
+_WAITS = 5.0
 
 
 def training_batches(corpus, phase, settings, **changes):
@@ -167,39 +172,56 @@ def _check_batches(settings, where):
 
 def _pretrain(store, output, settings, where, report, started, callbacks):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
-    if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
-        corpus.verify()
+    # A corpus in memory has nothing to verify.
+    verified = Background(getattr(corpus, "verify", lambda: None) if settings.verify else lambda: None)
+    verified.is_done(_WAITS)
     read = [read_probe(files, settings.probe_examples, settings.seed) for files in probe_files(settings.probes)]
+    groups = [count_groups(part) for part in getattr(corpus, "parts", [corpus])]
     described = {**settings.resolved(), **described_probes(read), "corpus": _described(corpus)}
+    if max(groups) > 1:  # earlier versions drew other examples from such a corpus
+        described["document_groups"] = groups
     check_agreement(described)
     output = Path(output)
-    train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
+    train, drawn = draw_held_out(corpus, settings.held_out, settings.seed) if settings.held_out else (corpus, None)
     keras.utils.set_random_seed(settings.seed)
     rows = {"process_index": where.data_index, "process_count": where.data_count}
     with dtype_scope(settings.dtype), where:
         model = settings.learned.make(corpus, settings)
         rows["segments"] = model.config.type_vocab_size > 0
         probes = _make_probes(model, read, corpus, settings)
-        phases = settings.all_phases
         batches = batches_of_phases(train, settings, **rows)
-        evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
+        evaluations = Background(lambda: _evaluations(drawn, train, settings, rows))
+        known = evaluations.is_done(_WAITS)
         if where.writes:  # not earlier: a run that fails to start must leave no settings that the next attempt would have to match
             start = {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts}
-            RunFolder(output, described, {**start, "held_out": None if held_out is None else _counted(held_out)})
+            run_folder = RunFolder(output, described, {**start, "held_out": _counted(evaluations) if known else None})
         report = report if where.writes else None
         base = getattr(getattr(model, "load_report", None), "base", {})
-        run = TrainingRun(model, settings, output, batches, evaluations, report, where, started, probes, callbacks)
+        run = TrainingRun(
+            model, settings, output, batches, evaluations, report, where, started, probes, [*callbacks, verified, evaluations]
+        )
         run.finish()
+        verified.value()
+        if where.writes:
+            run_folder.record({"held_out": _counted(evaluations)})
         with run.averaged():
             for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model, settings), strict=True):
                 whole = whole_model(part, copied)
                 if where.writes:
                     save_pretrained(whole, output / folder, _format(part), vocabulary=settings.learned.vocabulary(corpus, settings))
-                    trained = described_training(store, corpus, settings, {} if held_out is None else _last_held_out(output))
+                    trained = described_training(store, corpus, settings, _last_held_out(output) if settings.held_out else {})
                     write_card(output / folder, whole, base=base, training=trained)
                     if part is model and settings.packing:
                         model = whole
     return model
+
+
+def _evaluations(held_out, train, settings, rows):
+    """For every phase the batches to evaluate on, or None without held-out documents; the training text is read once."""
+    if held_out is None:
+        return [None] * len(settings.all_phases)
+    held_out = unseen(held_out, train)
+    return [held_out_batches(held_out, phase, settings, **rows) for phase in settings.all_phases]
 
 
 def described_training(name, corpus, settings, scores):
@@ -242,8 +264,11 @@ def _make_probes(model, read, corpus, settings):
     return Probes(read, encoder, tokenizer, min(phase.seq_len for phase in settings.all_phases))
 
 
-def _counted(held_out):
-    """What is evaluated: documents, passages and the fraction of passages that training has in another context."""
+def _counted(evaluations):
+    """What is evaluated: documents, passages and the fraction of passages that training has in another context; None if nothing."""
+    held_out = getattr(evaluations.value()[0], "store", None)
+    if held_out is None:
+        return None
     parts = getattr(held_out, "parts", [held_out])
     passages = [len(part.passage_starts) - 1 for part in parts]
     repeated = sum(part.repeated * count for part, count in zip(parts, passages, strict=True)) / sum(passages)

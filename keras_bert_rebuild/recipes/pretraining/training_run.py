@@ -68,7 +68,7 @@ class TrainingRun:
         settings: `PretrainSettings`.
         folder: the path of the run's folder.
         batches: a `PretrainingBatches` for every phase.
-        evaluations: for every phase, batches to evaluate on, or None.
+        evaluations: the `Background` of a list: for every phase, batches to evaluate on, or None.
         report: called with every row of the metrics table; None for none. The first row has only the step that the run starts at.
         where: the `Distribution`, with the devices and the rows of each batch that they get; None for one device and all rows. On
             several hosts, all compute the same steps, and one writes.
@@ -131,7 +131,7 @@ class TrainingRun:
                     self._compile(span.phase)
                     row, step = self._train(span, signals, ceiling)
                     if span.evaluates and signals.received is None:
-                        evaluated = self._evaluate(span.phase)
+                        evaluated = self._evaluate(span.phase, lambda: signals.received is None)
                         if signals.received is None:  # otherwise a signal cut it short
                             row.update(evaluated)
                     if span.probes and signals.received is None:
@@ -241,15 +241,15 @@ class TrainingRun:
             begun = begins
         return first
 
-    def _evaluate(self, phase):
-        data = self.evaluations[phase]
+    def _evaluate(self, phase, goes_on):
+        data = (self.evaluations.value(goes_on) or {phase: None})[phase]
         if data is None:
             return {}
         first = FirstBatch()
         with self.averaged():
             logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True, callbacks=[first])
         if self.budget is not None:
-            self.budget.compiled(first.compiled)
+            self.budget.compiled(self.evaluations.waited + first.compiled)
         quality = {**self.settings.learned.quality_of(logs, self.settings), "pairs": data.distinct_pairs or None}
         return {f"held_out_{name}": value for name, value in quality.items()}
 

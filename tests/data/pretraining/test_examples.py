@@ -8,6 +8,7 @@ from helpers.small_corpus import SPECIAL, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_bert_rebuild.data.corpora.document_groups import documents_of
 from keras_bert_rebuild.data.corpora.documents import TokenCorpus, encode_documents
 from keras_bert_rebuild.data.pretraining.examples import Examples, shortened
 from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
@@ -32,7 +33,7 @@ def corpus():
 
 
 def one_epoch(store, number=0, length=LENGTH, seed=0):
-    examples = Examples(store, length, seed)
+    examples = Examples(documents_of(store), length, seed)
     return examples.at(number * len(examples) + np.arange(len(examples)))
 
 
@@ -77,21 +78,21 @@ def test_every_epoch_has_another_order(corpus):
 
 
 def test_a_span_does_not_depend_on_the_others(corpus):
-    examples = Examples(corpus, LENGTH, seed=4)
+    examples = Examples(documents_of(corpus), LENGTH, seed=4)
     together, alone = examples.at(np.arange(1000)), examples.at([777])
     assert (alone.starts[0], alone.ends[0], alone.keys[0]) == (together.starts[777], together.ends[777], together.keys[777])
 
 
 def test_documents_without_tokens_are_an_error():
     with pytest.raises(ValueError, match="at least one token each; document 1 has none"):
-        Examples(TokenCorpus(np.zeros(3, "int32"), np.array([0, 2, 2, 3]), np.array([0, 2, 2, 3]), SPECIAL), 8)
+        Examples(documents_of(TokenCorpus(np.zeros(3, "int32"), np.array([0, 2, 2, 3]), np.array([0, 2, 2, 3]), SPECIAL)), 8)
     with pytest.raises(ValueError, match="it has no documents"):
-        Examples(encode_documents([[""]], list, SPECIAL), 8)
+        Examples(documents_of(encode_documents([[""]], list, SPECIAL)), 8)
 
 
 def test_some_spans_are_shortened_to_lengths_from_2():
     starts = np.array([0, 10**7])
-    spans = Examples(TokenCorpus(np.zeros(10**7, "int32"), starts, starts, SPECIAL), 100).at(np.arange(50000))
+    spans = Examples(documents_of(TokenCorpus(np.zeros(10**7, "int32"), starts, starts, SPECIAL)), 100).at(np.arange(50000))
     short, targets = shortened(spans, 0.1, 100)
     cut = targets[targets < 100]
     assert within(len(cut) / 50000, 0.1 * 98 / 99, 50000)
@@ -104,7 +105,7 @@ def test_some_spans_are_shortened_to_lengths_from_2():
 def test_other_spans_are_drawn_in_proportion_to_their_number():
     starts = np.array([0, 100, 250, 500, 850])
     store = TokenCorpus(np.zeros(850, "int32"), starts, starts, SPECIAL)
-    examples = Examples(store, LENGTH)
+    examples = Examples(documents_of(store), LENGTH)
     spans = examples.at(np.arange(40000))
     other = examples.from_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT))
     assert (other.documents != spans.documents).all()
@@ -121,13 +122,13 @@ def test_other_spans_are_drawn_in_proportion_to_their_number():
 
 def test_a_document_of_more_than_half_the_tokens_is_drawn_for_all_others():
     starts = np.array([0, 900, 1000])
-    examples = Examples(TokenCorpus(np.zeros(1000, "int32"), starts, starts, SPECIAL), LENGTH)
+    examples = Examples(documents_of(TokenCorpus(np.zeros(1000, "int32"), starts, starts, SPECIAL)), LENGTH)
     spans = examples.at(np.arange(500))
     assert (examples.from_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT)).documents == 1 - spans.documents).all()
 
 
 def pairs_of(store, count=20000, random_next_rate=0.5, targets=None):
-    examples = Examples(store, LENGTH)
+    examples = Examples(documents_of(store), LENGTH)
     spans = examples.at(np.arange(count))
     others = examples.from_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
     targets = np.full(count, LENGTH) if targets is None else targets
@@ -179,7 +180,7 @@ def test_after_a_document_of_one_token_the_next_segment_is_random():
 
 
 def orders_of(store, count=20000, swap_rate=0.5):
-    spans = Examples(store, LENGTH).at(np.arange(count))
+    spans = Examples(documents_of(store), LENGTH).at(np.arange(count))
     return spans, sentence_order_pairs(store, vocabulary_tables([*store.vocabulary, "a"]), spans, np.full(count, LENGTH), swap_rate)
 
 

@@ -9,6 +9,7 @@ from helpers.small_corpus import CLS, FIRST, PAD, SEP, SPECIAL, document_of, sma
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_bert_rebuild.data.corpora.document_groups import documents_of
 from keras_bert_rebuild.data.corpora.documents import TokenCorpus
 from keras_bert_rebuild.data.corpora.held_out import SomeDocuments
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
@@ -155,7 +156,7 @@ def test_the_order_of_the_rows_differs_between_passes():
     full = TokenCorpus(np.zeros(starts[-1], "int32"), starts, starts, SPECIAL)
     shared = small_corpus(documents=400, passages=1, longest=30)
     for store, what in ((full, "starts"), (shared, "lengths")):
-        rows = PackedRows(store, SEQ_LEN, seed=3)
+        rows = PackedRows(documents_of(store), SEQ_LEN, seed=3)
         passes = [getattr(rows.at(np.arange(len(rows)) + number * len(rows)), what).tolist() for number in range(3)]
         assert sorted(passes[0]) == sorted(passes[1]) == sorted(passes[2])
         for one, other in itertools.combinations(passes, 2):
@@ -168,7 +169,7 @@ def test_the_remainder_of_a_document_comes_equally_often_before_between_and_afte
     length, passes = SEQ_LEN - 2, 600 // documents
     size = full * length + 7
     starts = np.arange(documents + 1) * size
-    rows = PackedRows(TokenCorpus(np.zeros(starts[-1], "int32"), starts, starts, SPECIAL), SEQ_LEN)
+    rows = PackedRows(documents_of(TokenCorpus(np.zeros(starts[-1], "int32"), starts, starts, SPECIAL)), SEQ_LEN)
     pieces = rows.at(np.arange(len(rows) * passes))
     before = pieces.starts[pieces.lengths == 7] % size / length
     counts = np.bincount(before.astype(int), minlength=full + 1)
