@@ -3,6 +3,7 @@
 `count_training_words` counts the words of the documents to train on before the corpus is tokenised.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -107,7 +108,7 @@ class SomeDocuments:
             follows one that it did not follow before. None if documents stay whole.
 
     Attributes:
-        document_starts, passage_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
+        document_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
         texts: the index, from 0, of the text that each document is part of, ascending, int64 `(documents,)`; None if all are whole.
         repeated: the fraction of the passages that training has in another context, see `unseen`.
     """
@@ -117,32 +118,31 @@ class SomeDocuments:
     def __init__(self, corpus, documents, without=None):
         ranges = _ranges(np.asarray(documents)) if np.ndim(documents) == 1 else documents
         self.texts = None
-        if without is not None:
+        if without is None:
+            tokens = corpus.document_starts[ranges]
+        else:
             indexes = np.concatenate([np.arange(*each) for each in ranges])
-            ranges = np.stack([indexes, indexes + 1], axis=1)
-        counts = ranges[:, 1] - ranges[:, 0]
-        passages = np.searchsorted(corpus.passage_starts, corpus.document_starts[ranges])
-        if without is not None:
-            numbers = np.concatenate([np.arange(*each) for each in passages])
-            texts = np.repeat(np.arange(len(passages)), passages[:, 1] - passages[:, 0])
+            first, stop = np.searchsorted(corpus.passage_starts, corpus.document_starts[np.stack([indexes, indexes + 1])])
+            numbers = np.concatenate([np.arange(*each) for each in zip(first, stop, strict=True)])
+            texts = np.repeat(np.arange(len(first)), stop - first)
             remaining = ~np.isin(numbers, without)
             texts, numbers = texts[remaining], numbers[remaining]
             begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(numbers, prepend=-1) > 1))
-            stops = np.append(begins, len(numbers))[1:]
-            self.texts = texts[begins]
-            ranges, counts = ranges[self.texts], np.ones(len(begins), "int64")
-            passages = np.stack([numbers[begins], numbers[stops - 1] + 1], axis=1)
-        origins, ends = corpus.passage_starts[passages].T
-        begins = _sums(ends - origins)
-        self._corpus = corpus
-        self._begins, self._shifts = begins, origins - begins[:-1]
-        self.passage_starts = SelectedOffsets(
-            corpus.passage_starts, passages[:, 0], passages[:, 1] - passages[:, 0], origins, begins
-        )
-        self.document_starts = SelectedOffsets(corpus.document_starts, ranges[:, 0], counts, origins, begins)
+            self.texts, last = texts[begins], np.append(begins, len(numbers))[1:] - 1
+            ranges = indexes[self.texts][:, None] + np.arange(2)
+            tokens = corpus.passage_starts[np.stack([numbers[begins], numbers[last] + 1], axis=1)]
+        self._tokens, begins = tokens, _sums(tokens[:, 1] - tokens[:, 0])
+        self._corpus, self._begins, self._shifts = corpus, begins, tokens[:, 0] - begins[:-1]
+        self.document_starts = SelectedOffsets(corpus.document_starts, *ranges.T, tokens[:, 0], begins)
         self.num_tokens = int(begins[-1])
         self.vocabulary = corpus.vocabulary
         self.cased = corpus.cased
+
+    @functools.cached_property
+    def passage_starts(self):
+        """See `TokenCorpus`."""
+        offsets = self._corpus.passage_starts
+        return SelectedOffsets(offsets, *np.searchsorted(offsets, self._tokens.T), self._tokens[:, 0], self._begins)
 
     def ids_at(self, positions):
         """Token ids at positions in these documents, int32, in the shape of `positions`."""

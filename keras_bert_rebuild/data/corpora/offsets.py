@@ -104,14 +104,14 @@ class SelectedOffsets(Offsets):
 
     Args:
         offsets: the other offsets, an array or `Offsets`.
-        firsts: index of the first offset of every part; the part may begin after it, and then begins with an offset of its own.
-        counts: see `Offsets`.
+        firsts, stops: index of the first offset of every part, and after its last, arrays; a part may begin after its first,
+            with an offset of its own.
         origins: the token at which every part begins.
         begins: see `Offsets`.
     """
 
-    def __init__(self, offsets, firsts, counts, origins, begins):
-        super().__init__(counts, begins)
+    def __init__(self, offsets, firsts, stops, origins, begins):
+        super().__init__(stops - firsts, begins)
         self._offsets, self._from = offsets, firsts
         self._origins, self._shifts = origins, self._begins[:-1] - origins
 

@@ -47,7 +47,7 @@ _PHASE = 2
 ENDLESS = 1 << 40
 
 # Seconds that a start waits for a corpus to be verified and for the held-out text to be compared with it; then it trains meanwhile.
-_WAITS = 5.0
+_WAITS = 3.0
 
 
 def training_batches(corpus, phase, settings, **changes):
