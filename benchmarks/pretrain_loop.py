@@ -19,7 +19,6 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.corpora.documents import TokenCorpus
-from keras_bert_rebuild.recipes.pretraining.background import Background
 from keras_bert_rebuild.recipes.pretraining.pretrain import training_batches
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import TrainingRun
@@ -101,7 +100,7 @@ def main():
     turns.model = model
     turns.batches = [keras.tree.map_structure(keras.ops.convert_to_tensor, data.batch(0, i)) for i in range(args.steps)]
     with tempfile.TemporaryDirectory() as folder:
-        TrainingRun(model, settings, Path(folder), [data], Background(lambda: [None]), turns).finish()
+        TrainingRun(model, settings, Path(folder), [data], [None], turns).finish()
     spans, bare = ([seconds / args.steps * 1e3 for seconds in found[WARM:]] for found in (turns.spans, turns.bare))
     ratios = [span / step for span, step in zip(spans, bare, strict=True)]
     print(f"{keras.backend.backend()}, {args.size}, {args.batch} x {args.length}, {args.dtype}, {args.steps} steps a round")

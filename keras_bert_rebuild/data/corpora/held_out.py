@@ -3,17 +3,14 @@
 `count_training_words` counts the words of the documents to train on before the corpus is tokenised.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from keras_bert_rebuild.data.corpora.min_hash import passage_hashes
-from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
-from keras_bert_rebuild.data.corpora.offsets import SelectedOffsets
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus, SomeDocuments
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader, WordCounts
-from keras_bert_rebuild.data.corpora.token_store import checked_positions, span_indexes
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.text.normalization import split_words
 
@@ -95,59 +92,6 @@ def _begins(corpus, offsets):
     """Whether a document, or what follows the last one, begins at these ascending offsets, bool `(offsets,)`."""
     first, last = np.searchsorted(corpus.document_starts, offsets[[0, -1]])
     return np.isin(offsets, corpus.document_starts[first : last + 1])
-
-
-class SomeDocuments:
-    """Some documents of a corpus as a separate corpus; neither token ids nor offsets are copied.
-
-    Args:
-        corpus: a `TokenCorpus`, or any object with its attributes.
-        documents: the indices of the documents, ascending, at least one; or ranges of them, first and stop, `(ranges, 2)`. Memory
-            grows with the number of ranges.
-        without: the indices of passages to leave out. The text before and after each becomes two documents, so that no passage
-            follows one that it did not follow before. None if documents stay whole.
-
-    Attributes:
-        document_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
-        texts: the index, from 0, of the text that each document is part of, ascending, int64 `(documents,)`; None if all are whole.
-        repeated: the fraction of the passages that training has in another context, see `unseen`.
-    """
-
-    repeated = 0.0
-
-    def __init__(self, corpus, documents, without=None):
-        ranges = _ranges(np.asarray(documents)) if np.ndim(documents) == 1 else documents
-        self.texts = None
-        if without is None:
-            tokens = corpus.document_starts[ranges]
-        else:
-            indexes = np.concatenate([np.arange(*each) for each in ranges])
-            first, stop = np.searchsorted(corpus.passage_starts, corpus.document_starts[np.stack([indexes, indexes + 1])])
-            numbers = np.concatenate([np.arange(*each) for each in zip(first, stop, strict=True)])
-            texts = np.repeat(np.arange(len(first)), stop - first)
-            remaining = ~np.isin(numbers, without)
-            texts, numbers = texts[remaining], numbers[remaining]
-            begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(numbers, prepend=-1) > 1))
-            self.texts, last = texts[begins], np.append(begins, len(numbers))[1:] - 1
-            ranges = indexes[self.texts][:, None] + np.arange(2)
-            tokens = corpus.passage_starts[np.stack([numbers[begins], numbers[last] + 1], axis=1)]
-        self._tokens, begins = tokens, _sums(tokens[:, 1] - tokens[:, 0])
-        self._corpus, self._begins, self._shifts = corpus, begins, tokens[:, 0] - begins[:-1]
-        self.document_starts = SelectedOffsets(corpus.document_starts, *ranges.T, tokens[:, 0], begins)
-        self.num_tokens = int(begins[-1])
-        self.vocabulary = corpus.vocabulary
-        self.cased = corpus.cased
-
-    @functools.cached_property
-    def passage_starts(self):
-        """See `TokenCorpus`."""
-        offsets = self._corpus.passage_starts
-        return SelectedOffsets(offsets, *np.searchsorted(offsets, self._tokens.T), self._tokens[:, 0], self._begins)
-
-    def ids_at(self, positions):
-        """Token ids at positions in these documents, int32, in the shape of `positions`."""
-        positions = checked_positions(positions, self.num_tokens)
-        return self._corpus.ids_at(positions + self._shifts[span_indexes(self._begins, positions)])
 
 
 def split_documents(corpus, share, seed=0):
@@ -242,16 +186,6 @@ def unseen(held_out, train):
         )
     left.repeated = (len(repeated) - len(removed)) / (passages - len(removed))
     return left
-
-
-def _ranges(indexes):
-    """Ascending indices as ranges, first and stop, int64 `(ranges, 2)`."""
-    gaps = np.flatnonzero(np.diff(indexes) > 1) + 1
-    return np.stack([indexes[np.append(0, gaps)], indexes[np.append(gaps, len(indexes)) - 1] + 1], axis=1)
-
-
-def _sums(lengths):
-    return np.concatenate([[0], np.cumsum(lengths)]).astype("int64")
 
 
 # Progress is reported after each block.

@@ -191,10 +191,10 @@ def _pretrain(store, output, settings, where, report, started, callbacks):
         probes = _make_probes(model, read, corpus, settings)
         batches = batches_of_phases(train, settings, **rows)
         evaluations = Background(lambda: _evaluations(drawn, train, settings, rows))
-        known = evaluations.is_done(_WAITS)
+        is_compared = evaluations.is_done(_WAITS)
         if where.writes:  # not earlier: a run that fails to start must leave no settings that the next attempt would have to match
             start = {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts}
-            run_folder = RunFolder(output, described, {**start, "held_out": _counted(evaluations) if known else None})
+            run_folder = RunFolder(output, described, {**start, "held_out": _counted(evaluations) if is_compared else None})
         report = report if where.writes else None
         base = getattr(getattr(model, "load_report", None), "base", {})
         run = TrainingRun(

@@ -75,7 +75,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
     """Threads that prepare batches during training; 0 prepares them between steps."""
 
     verify: bool = True
-    """Verify the checksums (SHA-256) of the token store at every start, about two seconds per GB."""
+    """Verify the checksums (SHA-256) of the token store at every start, while the run trains."""
 
     log_to: str | None = setting(None, choices=(*LOGS, None))
     """Log the rows of metrics.csv to TensorBoard, MLflow or Weights & Biases, too, where that is installed (default: to none)."""

@@ -9,6 +9,7 @@ import keras
 
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
+from keras_bert_rebuild.recipes.pretraining.background import Background
 from keras_bert_rebuild.recipes.pretraining.decay_from import decay_checkpoint
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import FirstBatch, SpanOfBatches, TimeBudget, step_spans
@@ -68,7 +69,7 @@ class TrainingRun:
         settings: `PretrainSettings`.
         folder: the path of the run's folder.
         batches: a `PretrainingBatches` for every phase.
-        evaluations: the `Background` of a list: for every phase, batches to evaluate on, or None.
+        evaluations: for every phase, batches to evaluate on, or None; or the `Background` of this list.
         report: called with every row of the metrics table; None for none. The first row has only the step that the run starts at.
         where: the `Distribution`, with the devices and the rows of each batch that they get; None for one device and all rows. On
             several hosts, all compute the same steps, and one writes.
@@ -77,13 +78,13 @@ class TrainingRun:
         callbacks: further callbacks for `fit`.
     """
 
-    budget = None
-    """The `TimeBudget` of a run in minutes."""
+    budget = None  # the `TimeBudget` of a run in minutes
 
     def __init__(
         self, model, settings, folder, batches, evaluations, report=None, where=None, started=None, probes=None, callbacks=()
     ):
-        self.model, self.settings, self.folder, self.batches, self.evaluations = model, settings, folder, batches, evaluations
+        self.model, self.settings, self.folder, self.batches = model, settings, folder, batches
+        self.evaluations = evaluations if isinstance(evaluations, Background) else Background(lambda: evaluations)
         self.report = report or (lambda row: None)
         self.where, self.probes, self.callbacks = where or Distribution("none"), probes, list(callbacks)
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
@@ -219,8 +220,7 @@ class TrainingRun:
             raise NonFiniteLossError(f"{finite.problem[0].upper()}{finite.problem[1:]}")
         step = finite.step
         work = self._of_all_hosts(batches.work_of_first(step - span.start))
-        trained = self.settings.learned.models(self.model.config, self.settings)
-        flops = sum(trained_flops(part, work) for part in trained)
+        flops = sum(trained_flops(part, work) for part in self.settings.learned.models(self.model.config, self.settings))
         row = {
             "step": step // self.accumulation,
             "phase": span.phase,
