@@ -1,5 +1,6 @@
 """What several verbs make of their arguments: settings, files of another form, and what excludes what."""
 
+import contextlib
 import dataclasses
 from pathlib import Path
 
@@ -69,6 +70,29 @@ def poolings_of(args):
     if not set(poolings or ()) <= set(POOLINGS):
         raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, separated by commas; got {args.pooling!r}.")
     return poolings
+
+
+@contextlib.contextmanager
+def workers_of(args, with_model=False):
+    """What --engine, --address and --processes say of the workers for `mapped`: a number of processes, or a cluster of Ray.
+
+    Args:
+        args: the arguments.
+        with_model: whether a model does the work: one process on a single machine.
+
+    Raises:
+        ValueError: an address without a cluster.
+    """
+    processes = getattr(args, "processes", 1)
+    if args.engine == "ray":
+        from keras_bert_rebuild.data.corpora.ray_cluster import RayCluster
+
+        with RayCluster(args.address or "auto", None if with_model else processes, with_model) as cluster:
+            yield cluster
+        return
+    if args.address is not None:
+        raise ValueError("--address is for --engine ray: give both, or leave it out.")
+    yield processes
 
 
 def vocabulary_file(path):

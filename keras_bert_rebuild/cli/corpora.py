@@ -2,10 +2,10 @@
 
 import sys
 
-from keras_bert_rebuild.cli.arguments import vocabulary_file
+from keras_bert_rebuild.cli.arguments import vocabulary_file, workers_of
 from keras_bert_rebuild.cli.progress import Bar, counted
-from keras_bert_rebuild.files.kinds import VOCABULARY
-from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.files.kinds import STORE, VOCABULARY
+from keras_bert_rebuild.files.output import claimed_file, claimed_run
 from keras_bert_rebuild.files.printable import printable
 
 _BLOCK_BYTES = 1_000_000  # the bar advances with each block
@@ -62,7 +62,8 @@ def prepare(args):
         raise ValueError("--similarity is for --deduplicate near: give both, or leave it out.")
     size = sum(path.stat().st_size for _, path in corpus_files(args.corpus))
     with (
-        preparation.claimed_store(args.corpus, args.output, args.shard, args.apart_from),
+        claimed_run(args.output, STORE, [args.corpus, *args.apart_from]),
+        workers_of(args) as workers,
         Bar(Console(stderr=True), "bytes") as bar,
     ):
         done = preparation.prepare(
@@ -70,8 +71,7 @@ def prepare(args):
             vocabulary_file(args.tokenizer),
             args.output,
             cased=args.cased,
-            workers=args.processes,
-            part=args.shard,
+            workers=workers,
             document_per_file=args.document_per_file,
             progress=lambda file_bytes, text_bytes: bar("tokenising", file_bytes, size),
             deduplicate=args.deduplicate,

@@ -4,7 +4,6 @@ import argparse
 import difflib
 import math
 import os
-import re
 from pathlib import Path
 
 from keras_bert_rebuild.files.hub import MEANT_NAMES, named_repository
@@ -68,14 +67,6 @@ def text(words):
     if not words.strip():
         raise argparse.ArgumentTypeError(f"expected a text; got {words!r}")
     return words
-
-
-def part(text):
-    """A part and the number of parts, `(0, 4)` from 0/4."""
-    shard = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
-    if shard is None or int(shard[1]) >= int(shard[2]):
-        raise argparse.ArgumentTypeError(f"expected I/N with I from 0 to N - 1; got {text!r}")
-    return int(shard[1]), int(shard[2])
 
 
 def path(text):

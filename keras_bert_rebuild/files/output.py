@@ -126,11 +126,12 @@ def claimed_folder(path, kind, inputs=(), overwrite=True):
 
 
 @contextlib.contextmanager
-def claimed_run(path, kind, inputs=(), lock=".lock"):
+def claimed_run(path, kind, inputs=()):
     """As `claimed_file`, for a folder written in place and resumed: the lock is inside, since the folder above may be read-only."""
     check_run(path, kind, inputs)
     path = Path(path)
-    with _parents_of(path / lock), naming_full_disk(path), locked(path / lock, path):
+    lock = path / ".lock"
+    with _parents_of(lock), naming_full_disk(path), locked(lock, path):
         yield path
 
 

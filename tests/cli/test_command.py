@@ -126,7 +126,7 @@ def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path)
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abehinortv0123456789"]))
     arguments = ("prepare", corpus, "--tokenizer", vocabulary, "--output", tmp_path / "tokens", "--processes", 1)
     first = command(*arguments)
-    holder = tmp_path / "tokens" / ".prepare.json.lock.holder"
+    holder = tmp_path / "tokens" / ".lock.holder"
     # It takes the lock first and writes its name beside it afterwards.
     while not (holder.exists() and holder.stat().st_size):
         assert first.poll() is None

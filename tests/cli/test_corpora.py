@@ -101,8 +101,7 @@ def test_counts_and_lines_left_out_are_reported(here, capsys):
 
 def test_options_reach_the_store(here, capsys):
     arguments = ("corpus.txt", "--tokenizer", "v.txt", "--uncased", "--document-per-file", "--processes", 1)
-    for i in range(2):
-        said_by(capsys, *arguments, "--shard", f"{i}/2", "--output", "out")
+    said_by(capsys, *arguments, "--output", "out")
     store = TokenStore(here / "out")
     assert store.ids_at(range(6)).tolist() == [5, 6, 7, 7, 5, 1]
     assert store.document_starts.tolist() == [0, 6]
@@ -140,11 +139,9 @@ WRONG = {
         ("corpus.txt --tokenizer nothing.txt", "does not exist"),
         ("corpus.txt --tokenizer empty.txt", "a vocabulary with"),
         ("corpus.txt --tokenizer v.txt --processes 0", "expected a whole number of at least 1; got '0'"),
-        ("corpus.txt --tokenizer v.txt --shard 2/2", "expected I/N"),
-        ("corpus.txt --tokenizer v.txt --shard one", "expected I/N"),
+        ("corpus.txt --tokenizer v.txt --address auto", "--address is for --engine ray"),
         ("corpus.txt --tokenizer v.txt --similarity 0.9", "--similarity is for --deduplicate near"),
         ("corpus.txt --tokenizer v.txt --deduplicate near --similarity 0.2", "similarity must be in [0.5, 1)"),
-        ("corpus.txt --tokenizer v.txt --deduplicate near --shard 0/2", "a corpus prepared in parts"),
         ("corpus.txt --tokenizer v.txt --apart-from nothing", "--apart-from needs deduplicate"),
         ("corpus.txt --tokenizer v.txt --output empty.txt", "is a file"),
         ("corpus.txt --tokenizer v.txt --output empty.txt/out", "empty.txt"),

@@ -244,7 +244,7 @@ def test_a_second_run_names_the_first(verb, capsys, tmp_path):
     lock = lock_file(output)
     if verb in RUNS or verb in ("demo", "index"):
         output.mkdir()
-        lock = output / (".prepare.json.lock" if verb == "prepare" else ".lock")
+        lock = output / ".lock"
     held = []
     now_doing("`keras-bert first`")
     thread = threading.Thread(target=lambda: held.append(acquire(lock)))
@@ -262,7 +262,7 @@ def test_after_a_killed_run_the_second_runs_and_removes_what_it_left(verb, capsy
     lock, left = lock_file(output), tmp_path / f".{output.name}.0abcdef_.writing"
     if verb in RUNS or verb in ("demo", "index"):
         output.mkdir()
-        lock = output / (".prepare.json.lock" if verb == "prepare" else ".lock")
+        lock = output / ".lock"
         left = output / ".bert.keras.0abcdef_.writing" if verb == "demo" else lock
     holder = lock.with_name(f"{lock.name}.holder")
     lock.touch()

@@ -13,7 +13,7 @@ from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.sketches import Sketches, SketchesOfSeveral, make_sketcher, shard_arrays
 from keras_bert_rebuild.data.corpora.store_files import write_shard
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
-from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
+from keras_bert_rebuild.data.corpora.worker_pool import mapped
 from keras_bert_rebuild.text.vocabulary import TOKEN_UNK
 
 
@@ -244,7 +244,7 @@ def deduplicate(tokens, output, scratch, similarity, workers, apart_from=()):
             yield number, stays[passages], begins[passages]
 
     unknown = own.vocabulary.index(TOKEN_UNK)
-    with closing(run_tasks(make_shard_filter, (str(tokens), str(output), unknown), tasks(), workers)) as records:
+    with closing(mapped(make_shard_filter, (str(tokens), str(output), unknown), tasks(), workers)) as records:
         return sorted(records, key=lambda record: record["number"]), duplicates.report()
 
 
@@ -252,7 +252,7 @@ def _sketched(store, folder, shape, workers):
     folder.mkdir(parents=True, exist_ok=True)
     arguments = (str(store.path), str(folder), store.vocabulary, shape)
     numbers = (number for number, _, _ in store.shards())
-    with closing(run_tasks(make_sketcher, arguments, numbers, workers)) as sketched:
+    with closing(mapped(make_sketcher, arguments, numbers, workers)) as sketched:
         for _ in sketched:
             pass
     return Sketches(folder, store, shape)

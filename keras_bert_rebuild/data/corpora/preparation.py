@@ -18,14 +18,14 @@ from keras_bert_rebuild.data.corpora.store_files import (
     write_json,
 )
 from keras_bert_rebuild.files.durable import write_file
-from keras_bert_rebuild.files.locked import locked
 from keras_bert_rebuild.files.reading import parse_json, read_text
 
 # The folder, inside a store, with the intermediate files of deduplication; removed when the store is finished.
 STAGING = ".deduplicating"
 
-# Seconds to wait for another part that is starting.
-BEGIN_SECONDS = 60
+# The part that a store is, of the format in which hosts once made parts of one: the only one.
+WHOLE = (0, 1)
+INDEX, PROGRESS = (part_file(stem, WHOLE) for stem in ("index", "progress"))
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Prepared:
     """The result of a run of `prepare`."""
 
     counts: dict
-    """Number of tokens, passages and documents that start in the shards of this part, and of `[UNK]` among the tokens."""
+    """Number of tokens, passages and documents and of `[UNK]` among the tokens."""
 
     shards: int
-    """Number of shards of this part."""
+    """Number of shards."""
 
     made: int
     """How many of them this run wrote; the others were on disk already."""
@@ -59,16 +59,15 @@ class Preparation:
         reader: a `CorpusReader`.
         output: path of the folder.
         settings: the settings that determine the bytes of the shards, a dictionary for JSON.
-        part: `(number, parts)`.
         vocabulary: the bytes of the vocabulary file.
         progress: called as `progress(file_bytes, text_bytes)`.
     """
 
-    def __init__(self, reader, output, settings, part, vocabulary, progress):
-        self.reader, self.output, self.settings, self.part = reader, output, settings, part
+    def __init__(self, reader, output, settings, vocabulary, progress):
+        self.reader, self.output, self.settings = reader, output, settings
         self.vocabulary, self.progress = vocabulary, progress
-        self.description = {"format": FORMAT, "version": VERSION, "part": list(part), "settings": settings}
-        self.index = output / part_file("index", part)
+        self.description = {"format": FORMAT, "version": VERSION, "part": list(WHOLE), "settings": settings}
+        self.index = output / INDEX
         self.records = {}
         self.indexed = {}  # the shards listed in an existing index
         self.started = {}  # block number: (file bytes, text bytes)
@@ -85,7 +84,7 @@ class Preparation:
                 raise ValueError(
                     f"expected a separate folder for version {VERSION} of the format; {path} has version {description['version']}."
                 )
-            ours = {**self.settings, "parts": self.part[1]}
+            ours = {**self.settings, "parts": WHOLE[1]}
             for name, value in {**dict.fromkeys(ours), **description["settings"], "parts": description["part"][1]}.items():
                 if ours.get(name) != value:
                     raise ValueError(
@@ -101,16 +100,15 @@ class Preparation:
                 self.indexed[checked_record(record, self.index)["number"]] = record
 
     def tasks(self):
-        """Yield `(number, text, continues)` of every block of this part that is missing on disk."""
+        """Yield `(number, text, continues)` of every block that is missing on disk."""
         before = 0
         for block in self.reader.blocks():
             number, sizes = block.number, (block.file_bytes - before, block.text_bytes)
             before = block.file_bytes
             self.blocks = number + 1
-            record = self._done(number) if number % self.part[1] == self.part[0] else None
+            record = self._done(number)
             if record is not None:
                 self.records[number] = record
-            if record is not None or number % self.part[1] != self.part[0]:
                 self.progress(sizes[0], 0)
                 continue
             self.start()
@@ -131,7 +129,7 @@ class Preparation:
         self.start()
         records = [self.records[number] for number in sorted(self.records)]
         counts = {name: sum(record[name] for record in records) for name in COUNTS}
-        if self.part[1] == 1 and not counts["tokens"]:
+        if not counts["tokens"]:
             self._discard()
             raise ValueError(f"the corpus must have at least one word; {self.reader.path} has none.")
         left_out = {name: getattr(self.reader, name) for name in ("bad_lines", "cut_lines")}
@@ -162,7 +160,7 @@ class Preparation:
             removed: the report of what was removed.
         """
         counts = {name: sum(record[name] for record in records) for name in COUNTS}
-        before = read_description(tokens / part_file("index", self.part))
+        before = read_description(tokens / INDEX)
         kept = {name: before[name] for name in ("bad_lines", "cut_lines", "blocks")}
         more = {"notes": prepared.notes, "removed": removed}
         write_json(self.index, {**self.description, **counts, **kept, **more, "shards": records})
@@ -172,9 +170,8 @@ class Preparation:
     def _remove_progress(self, records):
         for record in records:
             (self.output / record_file(record["number"])).unlink(missing_ok=True)
-        (self.output / part_file("progress", self.part)).unlink(missing_ok=True)
-        if self.part[1] == 1:
-            shutil.rmtree(self.output / STAGING, ignore_errors=True)
+        (self.output / PROGRESS).unlink(missing_ok=True)
+        shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
     def _done(self, number):
         """The record of a shard if it is complete on disk, else None."""
@@ -189,25 +186,23 @@ class Preparation:
 
     def start(self):
         """Create the folder as soon as there is something to write."""
-        progress, vocabulary = self.output / part_file("progress", self.part), self.output / "vocab.txt"
+        progress, vocabulary = self.output / PROGRESS, self.output / "vocab.txt"
         if self.has_started and progress.exists() and vocabulary.exists():
             return
         self.output.mkdir(parents=True, exist_ok=True)
-        # In addition to the lock of each part, this lock lets a part check what others have started before it starts itself.
-        with locked(self.output / ".begin.lock", self.output, wait=BEGIN_SECONDS):
-            self.check_folder()
-            self.has_started = True
-            if not progress.exists():
-                write_json(progress, self.description)
-            if not vocabulary.exists():
-                write_file(vocabulary, lambda file: file.write(self.vocabulary), claimed=True)
-                self.wrote_vocabulary = True
+        self.check_folder()
+        self.has_started = True
+        if not progress.exists():
+            write_json(progress, self.description)
+        if not vocabulary.exists():
+            write_file(vocabulary, lambda file: file.write(self.vocabulary), claimed=True)
+            self.wrote_vocabulary = True
 
     def _discard(self):
         names = [name for record in self.records.values() for name in (*record["files"], record_file(record["number"]))]
         if self.wrote_vocabulary:  # otherwise it may belong to the user
             names.append("vocab.txt")
-        for name in (*names, part_file("progress", self.part)):
+        for name in (*names, PROGRESS):
             (self.output / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # the folder has other files
             self.output.rmdir()

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from keras_bert_rebuild.data.corpora.deduplicate import DEDUPLICATE
 from keras_bert_rebuild.data.corpora.deduplicate import deduplicate as deduplicate_store
 from keras_bert_rebuild.data.corpora.preparation import STAGING, Preparation
 from keras_bert_rebuild.data.corpora.read_corpus import BLOCK_BYTES, CorpusReader
-from keras_bert_rebuild.data.corpora.store_files import part_file, read_indexes, write_shard
+from keras_bert_rebuild.data.corpora.store_files import read_indexes, write_shard
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
-from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
+from keras_bert_rebuild.data.corpora.worker_pool import mapped
 from keras_bert_rebuild.files.kinds import STORE
 from keras_bert_rebuild.files.limits import is_number
 from keras_bert_rebuild.files.output import claimed_run
@@ -29,6 +29,9 @@ from keras_bert_rebuild.text.vocabulary import (
     is_cased,
     load_vocabulary,
 )
+
+if TYPE_CHECKING:
+    from keras_bert_rebuild.data.corpora.ray_cluster import RayCluster
 
 # Bytes tokenised at a time: enough to be fast, small compared with a block.
 _SLICE = 300_000
@@ -111,8 +114,7 @@ def prepare(
     vocabulary: str | os.PathLike[str],
     output: str | os.PathLike[str],
     cased: bool | None = None,
-    workers: int | None = None,
-    part: tuple[int, int] = (0, 1),
+    workers: "int | RayCluster | None" = None,
     document_per_file: bool = False,
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int, int], object] | None = None,
@@ -131,9 +133,7 @@ def prepare(
         output: the folder to write.
         cased: keep case; None takes it from the tokenizer settings next to a vocab.txt, or, if there are none, from whether the
             vocabulary has capitals. The treatment of accents and CJK characters is also read from these settings.
-        workers: number of processes, at most 256; None for one per core, 1 to run in this process.
-        part: `(number, parts)`: process only the blocks whose index modulo `parts` is `number`. Parts may run on several hosts and
-            write to one folder, or to several folders whose files are merged afterwards.
+        workers: number of processes, at most 256; None for one per core, 1 to run in this process; or a `RayCluster`.
         document_per_file: each file is one document, regardless of blank lines.
         block_bytes: maximum size of the text of a shard.
         progress: called as `progress(file_bytes, text_bytes)` with the increase of the bytes of the files that are done, and of
@@ -153,14 +153,12 @@ def prepare(
 
     Raises:
         ValueError: the corpus or vocabulary is not usable, or `output` was started with other settings or is not a folder.
-        OSError: reading or writing a file fails, another run is writing the same part, or a worker process died.
+        OSError: reading or writing a file fails, another run is writing the same folder, or a worker process died.
     """
     workers = _cores() if workers is None else workers
-    if workers > MAX_WORKERS:
-        raise ValueError(f"workers must be at most {MAX_WORKERS}, each a process with its own memory; got {workers:,}.")
-    if workers < 1 or not 0 <= part[0] < part[1]:
-        raise ValueError(f"expected at least one worker and a part in [0, parts); got {workers} and {part[0]}/{part[1]}.")
-    _check_deduplication(deduplicate, similarity, part, apart_from)
+    if isinstance(workers, int) and not 1 <= workers <= MAX_WORKERS:
+        raise ValueError(f"workers must be from 1 to {MAX_WORKERS}, each a process with its own memory; got {workers:,}.")
+    _check_deduplication(deduplicate, similarity, apart_from)
     corpus, vocabulary, output = Path(corpus), Path(vocabulary), Path(output)
     reader = CorpusReader(corpus, document_per_file, block_bytes)
     _check_paths(corpus, vocabulary, output)
@@ -187,11 +185,11 @@ def prepare(
             **({"similarity": similarity} if deduplicate == "near" else {}),
             **({"apart_from": [_digest_beside(settings, folder) for folder in apart_from]} if apart_from else {}),
         }
-    run = Preparation(reader, output, settings, part, content, progress or (lambda file_bytes, text_bytes: None))
-    with claimed_store(corpus, output, part, apart_from):
+    run = Preparation(reader, output, settings, content, progress or (lambda file_bytes, text_bytes: None))
+    with claimed_run(output, STORE, [corpus, *apart_from]):
         run.check_folder()
         if deduplicate != "no":
-            shared = (workers, part, document_per_file, block_bytes, progress)
+            shared = (workers, document_per_file, block_bytes, progress)
             return run.finished() or _without_duplicates(
                 run,
                 lambda tokens: prepare(corpus, vocabulary, tokens, cased, *shared),
@@ -200,7 +198,7 @@ def prepare(
                 apart_from=apart_from,
             )
         arguments = (str(output.resolve()), settings["cased"], settings["dtype"], cleaning)
-        with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
+        with closing(mapped(make_shard_writer, arguments, run.tasks(), workers)) as records:
             for record in records:
                 run.add(record)
         return run.finish()
@@ -224,22 +222,13 @@ def _digest_beside(settings, folder):
     return store.sha256
 
 
-def _check_deduplication(kind, similarity, part, apart_from):
+def _check_deduplication(kind, similarity, apart_from):
     if kind not in DEDUPLICATE:
         raise ValueError(f"deduplicate must be one of {', '.join(map(repr, DEDUPLICATE))}; got {kind!r}.")
     if not (is_number(similarity) and 0.5 <= similarity < 1):
         raise ValueError(f"similarity must be in [0.5, 1), the value from which texts are near duplicates; got {similarity!r}.")
     if kind == "no" and apart_from:
         raise ValueError(f"apart_from needs deduplicate='exact' or 'near', which it applies to other stores; got {kind!r}.")
-    if kind != "no" and part[1] > 1:
-        raise ValueError(
-            f"deduplicate must be 'no' for a corpus prepared in parts, as it compares all texts; got {kind!r} and {part[1]} parts."
-        )
-
-
-def claimed_store(corpus, output, part, apart_from=()):
-    """A context manager that checks the folder of a part and holds its lock."""
-    return claimed_run(output, STORE, [corpus, *apart_from], f".{part_file('prepare', part)}.lock")
 
 
 def _cores():

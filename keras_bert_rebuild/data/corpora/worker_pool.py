@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -26,19 +27,23 @@ serve()
 _ENVIRONMENT = {"MALLOC_ARENA_MAX": "1"}
 
 
-def run_tasks(make, arguments, tasks, workers):
-    """Yield the results of tasks in the order in which they finish.
+def mapped(make, arguments, tasks, workers):
+    """Yield the results of tasks in order.
 
     Args:
         make: a module-level function; `make(*arguments)`, called in every process, returns the function that runs a task. It is
-            imported without the package's `__init__` and must not import Keras.
+            imported without the package's `__init__` and must not import Keras, unless workers are a cluster's with a model.
         arguments: a tuple; pickled, like tasks and results.
-        tasks: an iterable, read at most one task ahead of the workers.
-        workers: number of processes; 1 to run in this process.
+        tasks: an iterable, read at most `workers + 1` tasks ahead of the results.
+        workers: number of processes, 1 to run in this process; or a `RayCluster`. A result that is an iterator is read lazily in
+            this process, and comes as a list from a cluster.
 
     Raises:
         ValueError, OSError, MemoryError: the error of a task; ChildProcessError if a process died.
     """
+    if not isinstance(workers, int):
+        yield from workers.mapped(make, arguments, tasks)
+        return
     if workers == 1:
         work = None
         for task in tasks:
@@ -50,18 +55,16 @@ def run_tasks(make, arguments, tasks, workers):
     pool = _Pool((make, arguments))
     threads = ThreadPoolExecutor(workers)
     try:
-        running = set()
+        running = deque()
         for task in tasks:
-            running.add(threads.submit(pool.run, [task]))
+            running.append(threads.submit(pool.run, [task]))
             del task
-            if len(running) > workers:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
+            if sum(not future.done() for future in running) > workers:
+                wait([future for future in running if not future.done()], return_when=FIRST_COMPLETED)
+            while running and (running[0].done() or len(running) > 2 * workers):
+                yield running.popleft().result()
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+            yield running.popleft().result()
     finally:
         pool.stop()
         threads.shutdown(cancel_futures=True)

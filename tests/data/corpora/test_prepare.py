@@ -1,4 +1,4 @@
-"""Preparing a corpus: the same bytes for every number of workers and parts, and after a kill."""
+"""Preparing a corpus: the same bytes for every number of workers, and after a kill."""
 
 import gc
 import json
@@ -128,12 +128,9 @@ def test_a_shard_without_a_token_ends_a_document(tmp_path, vocabulary, first):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_document_of_many_shards_is_one_document(tmp_path, vocabulary, workers):
-    """Also when it is made in parts, one of them twice."""
     documents = [["a boat"] * 3, [f"the river {word}" for word in WORDS * 4], ["boats ."] * 2, list(WORDS * 9)]
     (tmp_path / "a.txt").write_text("\n\n".join("\n".join(document) for document in documents), encoding="utf-8")
-    for part in ((1, 2), (0, 2), (1, 2)):
-        done = prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=workers, block_bytes=60, part=part)
-        assert not done.notes
+    assert not prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=workers, block_bytes=60).notes
     store = TokenStore(tmp_path / "out")
     assert len(list((tmp_path / "out").glob("*.ids.npy"))) > 20
     assert stored(store) == expected(tmp_path / "a.txt")
@@ -170,29 +167,20 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path, corpus, vocabular
 
 
 def test_only_all_parts_together_make_a_store(tmp_path, corpus, vocabulary):
+    """Stores of earlier versions may have been made in parts, by several hosts."""
     prepare(corpus, vocabulary, tmp_path / "whole", workers=1, block_bytes=400)
+    expected = stored(TokenStore(tmp_path / "whole"))
+    path = tmp_path / "whole" / "index.json"
+    index = json.loads(path.read_bytes())
+    path.unlink()
     for i in (2, 0, 1):
-        prepare(corpus, vocabulary, tmp_path / f"part{i}", workers=1, block_bytes=400, part=(i, 3))
-        prepare(corpus, vocabulary, tmp_path / "same", workers=1, block_bytes=400, part=(i, 3))
-    together = tmp_path / "together"
-    together.mkdir()
-    for i in range(3):
-        with pytest.raises(ValueError, match=rf"has no index.json|has no index-0000{i}-of-00003.json"):
-            TokenStore(together)
-        for name, content in contents(tmp_path / f"part{i}").items():
-            (together / name).write_bytes(content)
-    assert contents(together) == contents(tmp_path / "same")
-    whole = {k: v for k, v in contents(tmp_path / "whole").items() if k != "index.json"}
-    assert whole == {k: v for k, v in contents(together).items() if not k.startswith("index")}
-    assert stored(TokenStore(together)) == stored(TokenStore(tmp_path / "whole"))
-    TokenStore(together).verify()
-
-
-def test_there_may_be_more_parts_than_blocks(tmp_path, vocabulary):
-    (tmp_path / "a.txt").write_text("a boat")
-    for i in range(3):
-        prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=1, part=(i, 3))
-    assert TokenStore(tmp_path / "out").num_tokens == 2
+        with pytest.raises(ValueError, match=r"has no index.json|has no index-0000[01]-of-00003.json"):
+            TokenStore(tmp_path / "whole")
+        part = {**index, "part": [i, 3], "shards": index["shards"][i::3]}
+        (tmp_path / "whole" / f"index-0000{i}-of-00003.json").write_text(json.dumps(part))
+    assert stored(TokenStore(tmp_path / "whole")) == expected
+    with pytest.raises(ValueError, match="has parts 3, not 1"):
+        prepare(corpus, vocabulary, tmp_path / "whole", workers=1, block_bytes=400)
 
 
 # The process is killed before and after every replace, unlink and write of an array.
@@ -316,7 +304,6 @@ def test_finished_shards_are_reused_and_damaged_ones_are_redone(tmp_path, corpus
         ({"cased": True}, "has cased false, not true"),
         ({"block_bytes": 401}, "has block_bytes 400, not 401"),
         ({"document_per_file": True}, "has document_per_file false, not true"),
-        ({"part": (1, 2)}, "has parts 1, not 2"),
         ("vocabulary", "has vocabulary"),
         ("corpus", "has corpus"),
     ],
@@ -398,8 +385,7 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(tmp_path, corpus, vo
     refused("vocabulary outside the corpus", vocabulary=corpus / "v.txt")
     refused("folder outside the corpus", output=corpus / "out")
     refused("is a file", output=tmp_path / "empty.txt")
-    refused("at least one worker", workers=0)
-    refused(r"a part in \[0, parts\)", part=(2, 2))
+    refused("workers must be from 1 to 256", workers=0)
     refused("is a different one", output=tmp_path / "other")
     assert contents(tmp_path / "other") == {"vocab.txt": b"mine"}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from helpers.hostile_inputs import only_exhaustive
 
-from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
+from keras_bert_rebuild.data.corpora.worker_pool import mapped
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,34 +23,34 @@ import functools, sys, time
 package = type(sys)("keras_bert_rebuild")
 package.__path__ = [sys.argv[1]]
 sys.modules["keras_bert_rebuild"] = package
-from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
+from keras_bert_rebuild.data.corpora.worker_pool import mapped
 print("started", flush=True)
-list(run_tasks(functools.partial, (time.sleep,), [60, 60, 60], 2))
+list(mapped(functools.partial, (time.sleep,), [60, 60, 60], 2))
 """
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_every_task_is_done_once(workers):
-    assert sorted(run_tasks(functools.partial, (math.factorial,), range(7), workers)) == [1, 1, 2, 6, 24, 120, 720]
+def test_every_task_is_done_once_and_results_are_in_order(workers):
+    assert list(mapped(functools.partial, (math.factorial,), range(7), workers)) == [1, 1, 2, 6, 24, 120, 720]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_in_a_task_is_raised_in_the_main_process(workers):
     with pytest.raises(ValueError, match="invalid literal"):
-        list(run_tasks(functools.partial, (int,), ["1", "x"], workers))
+        list(mapped(functools.partial, (int,), ["1", "x"], workers))
 
 
 def test_a_process_that_dies_is_one_sentence():
     with pytest.raises(ChildProcessError, match="ended with code 3; run the same command again"):
-        list(run_tasks(functools.partial, (os._exit,), [3], 2))
+        list(mapped(functools.partial, (os._exit,), [3], 2))
 
 
 def test_tasks_are_created_only_when_a_process_is_about_to_be_free():
     made = []
-    results = run_tasks(functools.partial, (math.sqrt,), (made.append(i) or i for i in range(50)), 2)
+    results = mapped(functools.partial, (math.sqrt,), (made.append(i) or i for i in range(50)), 2)
     for done in range(1, 20):
         next(results)
-        assert len(made) <= done + 2 + 1
+        assert len(made) <= done + 2 * 2 + 1
     results.close()
 
 
