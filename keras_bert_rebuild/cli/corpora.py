@@ -1,6 +1,7 @@
 """`keras-bert vocab` and `prepare`: from a corpus to a WordPiece vocabulary, and to tokens that training reads from disk."""
 
 import sys
+from collections import deque
 
 from keras_bert_rebuild.cli.arguments import vocabulary_file, workers_of
 from keras_bert_rebuild.cli.progress import Bar, counted
@@ -21,20 +22,25 @@ def vocab(args):
 def _learn(args):
     from rich.console import Console
 
-    from keras_bert_rebuild.data.corpora.read_corpus import LONGEST_WORD, CorpusReader, WordCounts
+    from keras_bert_rebuild.data.corpora.read_corpus import LONGEST_WORD, CorpusReader, WordCounts, make_chunk_counter
+    from keras_bert_rebuild.data.corpora.worker_pool import mapped
     from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS, save_vocabulary, train_vocabulary
 
     console = Console(stderr=True)
     if args.vocab_size <= len(SPECIAL_TOKENS):
         raise ValueError(f"--vocab-size must be above {len(SPECIAL_TOKENS)}, the number of special tokens; got {args.vocab_size}.")
     reader = CorpusReader(args.corpus, block_bytes=_BLOCK_BYTES)
-    words = WordCounts(args.cased)
-    with Bar(console, "bytes") as bar:
+    words, read = WordCounts(args.cased), deque()
+
+    def texts():
         for block in reader.blocks():
-            for document in block.documents:
-                for passage in document:
-                    words.add(passage)
-            bar("counting words", total=reader.file_bytes, done=block.file_bytes)
+            read.append(block.file_bytes)
+            yield block.text
+
+    with workers_of(args) as workers, Bar(console, "bytes") as bar:
+        for chunks in mapped(make_chunk_counter, (), texts(), workers):
+            words.add_chunks(chunks)
+            bar("counting words", total=reader.file_bytes, done=read.popleft())
     for note in reader.notes():
         print(f"keras-bert vocab: {note}", file=sys.stderr)
     counts = words.finish()

@@ -28,8 +28,8 @@ class RayCluster:
 
     Args:
         address: "auto" for the cluster that this machine is in, or HOST:PORT of its head.
-        processes: number of workers; None for one per processor core, and with a model for one per GPU. Without GPUs that is one per
-            node, with as many threads as the node has cores, like the one process of a single machine.
+        processes: number of workers; None for one per processor core, and with a model for one per GPU. Without GPUs that is one
+            per node, with as many threads as the node has cores, like the one process of a single machine.
         with_model: whether a model does the tasks, which every worker loads once.
 
     Raises:
@@ -62,12 +62,10 @@ class RayCluster:
     def mapped(self, make, arguments, tasks):
         """Yield the results of tasks in order; arguments and errors as for the function `mapped`."""
         tasks = iter(tasks)
-        for first in tasks:  # workers begin once there is something to do, as its folder may only then be there
-            break
-        else:
+        first = list(itertools.islice(tasks, 1))  # which may be what makes the folder that workers read from
+        if not first:
             return
-        tasks = enumerate(itertools.chain([first], tasks))
-        del first
+        tasks = enumerate(itertools.chain([first.pop()], tasks))
         count, resources = self._workers()
         settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
         home, function = str(Path(__file__).parents[3]), (make.__module__, make.__qualname__)

@@ -169,6 +169,11 @@ LONGEST_WORD = 200
 _CHUNKS_HELD = 500_000
 
 
+def make_chunk_counter():
+    """Make a function from the text of a `Block` to a `Counter` of what is between its spaces, for `WordCounts`."""
+    return lambda text: Counter(text.decode().replace("\n", " ").split(" "))
+
+
 class WordCounts:
     """Words and their counts, in memory that grows with the number of distinct words, not with the text.
 
@@ -188,8 +193,12 @@ class WordCounts:
 
     def add(self, passage):
         """Count the words of a passage."""
-        # Each distinct chunk between spaces is normalised once: no rule looks across a space.
-        self._chunks.update(passage.split(" "))
+        self.add_chunks(passage.split(" "))
+
+    def add_chunks(self, chunks):
+        """Count the words of what is between spaces: an iterable of texts, or the `Counter` of one."""
+        # Each distinct chunk is normalised once: no rule looks across a space.
+        self._chunks.update(chunks)
         if len(self._chunks) > _CHUNKS_HELD:
             self.finish()
 
