@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 from pathlib import Path
 
 from keras_bert_rebuild.cli.options import option_of
@@ -87,7 +88,9 @@ def workers_of(args, with_model=False):
     if args.engine == "ray":
         from keras_bert_rebuild.data.corpora.ray_cluster import RayCluster
 
-        with RayCluster(args.address or "auto", None if with_model else processes, with_model) as cluster:
+        # The main module imports this one.
+        setup = (importlib.import_module("keras_bert_rebuild.cli.main").apply_device_options, args) if with_model else None
+        with RayCluster(args.address or "auto", None if with_model else processes, with_model, setup) as cluster:
             yield cluster
         return
     if args.address is not None:

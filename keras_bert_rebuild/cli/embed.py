@@ -1,16 +1,20 @@
 """`keras-bert embed`: a vector for every line of a file."""
 
 import contextlib
+import itertools
+from collections import deque
 from pathlib import Path
 
 import numpy as np
 
-from keras_bert_rebuild.cli.arguments import poolings_of
+from keras_bert_rebuild.cli.arguments import poolings_of, workers_of
 from keras_bert_rebuild.cli.progress import Bar, begin, counted
+from keras_bert_rebuild.data.corpora.worker_pool import mapped
 from keras_bert_rebuild.data.text_files import opened
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import VECTORS
 from keras_bert_rebuild.files.output import check_file, claimed_file
+from keras_bert_rebuild.kernels import traits
 
 
 def run(args):
@@ -29,19 +33,42 @@ def _embed(args):
 
     from rich.console import Console
 
-    with written_vectors(args.output, count) as write:
+    from keras_bert_rebuild.tasks.embedding_stream import FIRST_TEXTS
+
+    args.model, args.tokenizer = (path and Path(path).absolute() for path in (args.model, args.tokenizer))
+    lines, size = lines_of_file(args.file), min(max(SMALLEST_PART, count // PARTS), LARGEST_PART)
+    parts = iter(lambda: list(itertools.islice(lines, size)), [])
+    with written_vectors(args.output, count) as write, workers_of(args, with_model=True) as workers:
         begin("loading", args.model)
-        stream = _stream(args)
+        first = None if workers == 1 else list(itertools.islice(lines_of_file(args.file), FIRST_TEXTS))
+        vectors = itertools.chain.from_iterable(mapped(make_encoder, (args.model, args, first), parts, workers))
         with Bar(Console(stderr=True)) as bar:
-            for text, vector in zip(lines_of_file(args.file), stream(lines_of_file(args.file)), strict=True):
+            for text, vector in zip(lines_of_file(args.file), vectors, strict=True):
                 width = write(text, vector)
                 bar("embedding", 1, count)
     print(f"wrote    {args.output}  {counted(count, 'vector')} of {width}, float32")
     return 0
 
 
-def _stream(args):
-    """The function from texts to vectors of the model at `--model`."""
+# Texts of one part: they determine the bytes, since the rows of a batch are of one part, whoever computes it.
+PARTS, SMALLEST_PART, LARGEST_PART = 64, 4096, 32768
+
+
+def make_encoder(model, args, first):
+    """Make a function from the texts of a part to their vectors.
+
+    Args:
+        model: the folder or file of the model.
+        args: the arguments of the verb.
+        first: the first texts of the file, by which lengths are chosen if another worker may compute the first part; else None.
+    """
+    encode = _encoder(args)
+    if first and traits.compiles_each_shape():
+        deque(encode(first), maxlen=0)
+    return encode
+
+
+def _encoder(args):
     from keras_bert_rebuild.export.runtimes import SETTINGS
     from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream
 
@@ -70,7 +97,7 @@ def _stream(args):
 
     options = {"normalize": args.normalize, "max_len": args.max_seq_length, "dtype": args.dtype}
     embedder = load_embedder(args.model, args.tokenizer, poolings=poolings_of(args), **options)
-    return lambda texts: embedder.stream(texts, args.prompt, args.batch_tokens)
+    return embedder.text_encoder(args.prompt, args.batch_tokens)
 
 
 # Vectors per row group of a parquet file.

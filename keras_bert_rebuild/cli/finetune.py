@@ -2,7 +2,7 @@
 
 import time
 
-from keras_bert_rebuild.cli.arguments import given_settings, refuse_together
+from keras_bert_rebuild.cli.arguments import given_settings, refuse_together, workers_of
 from keras_bert_rebuild.cli.progress import Bar, TrainingBar, begin
 from keras_bert_rebuild.files.kinds import ANSWERS, MODEL, RUN
 from keras_bert_rebuild.files.output import claimed_file, claimed_folder, claimed_run
@@ -70,7 +70,7 @@ def _predict(args):
     from keras_bert_rebuild.recipes.finetuning.predict import predict
 
     begin("loading", args.model)
-    with Bar(Console(stderr=True), "rows") as bar:
+    with workers_of(args, with_model=True) as workers, Bar(Console(stderr=True), "rows") as bar:
         return predict(
             args.model,
             args.input,
@@ -81,6 +81,7 @@ def _predict(args):
             header=args.header,
             format=args.input_format,
             overwrite=args.overwrite,
+            workers=workers,
             progress=lambda done, rows: bar("predicting", total=rows, done=done),
         )
 

@@ -1,5 +1,6 @@
 """The outputs of a model for rows of any length, in batches of similar length, and their programs compiled ahead; thread-safe."""
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from keras_bert_rebuild.tasks.embedding_stream import batch_tokens_of_device
 from keras_bert_rebuild.tasks.text_rows import begun, buckets_for, filled_up
 
 
-def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None, lengths=None):
+def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None, lengths=None, outputs_of=None):
     """Predict rows in batches of similar length; the next batch is prepared while one is computed.
 
     Args:
@@ -27,32 +28,38 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
         per_token: whether the model has an output for every token; outputs for padding are left out.
         progress: called after every batch with the number of finished rows and the total.
         lengths: lengths to pad to, such as those of a training; None for those of `buckets_for`.
+        outputs_of: a function like `outputs_of_batches` of a copy of the model elsewhere; None to compute here.
 
     Returns:
         A list of float32 arrays, in the order of the rows.
     """
     sizes = [len(row) for row in inputs[0]]
     batches = _row_batches(sizes, max_len, batch_size, lengths)
-    answers, done, running = [None] * len(sizes), 0, None
-    if len(batches) > 1 and compiles_ahead(model):
-        _compile_ahead(model, inputs, padding, batches)
-
-    def settle():
-        nonlocal done
-        if running is not None:
-            indexes, outputs = running
-            for i, output in zip(indexes, fetched(outputs), strict=False):
-                answers[i] = output[: sizes[i]] if per_token else output
-            done += len(indexes)
-            if progress is not None:
-                progress(done, len(sizes))
-
-    for indexes, rows, length in batches:
-        outputs = begun(model, _arrays(inputs, padding, rows, length))
-        settle()
-        running = indexes, outputs
-    settle()
+    answers, done = [None] * len(sizes), 0
+    if outputs_of is None:
+        outputs_of = functools.partial(outputs_of_batches, model)
+        if len(batches) > 1 and compiles_ahead(model):
+            _compile_ahead(model, inputs, padding, batches)
+    made = (_arrays(inputs, padding, rows, length) for _, rows, length in batches)
+    for (indexes, _, _), outputs in zip(batches, outputs_of(made), strict=True):
+        for i, output in zip(indexes, outputs, strict=False):
+            answers[i] = output[: sizes[i]] if per_token else output
+        done += len(indexes)
+        if progress is not None:
+            progress(done, len(sizes))
     return answers
+
+
+def outputs_of_batches(model, batches):
+    """Yield the output of a model for each of some batches, lists of arrays; one is prepared while another is computed."""
+    running = None
+    for arrays in batches:
+        outputs = begun(model, arrays)
+        if running is not None:
+            yield fetched(running)
+        running = outputs
+    if running is not None:
+        yield fetched(running)
 
 
 def compile_predictions_ahead(task, encoded, batch_size):

@@ -151,22 +151,31 @@ class SentenceEmbedder(VectorTask):
         return self._embedding_stream("document").stream(texts, self._compared)
 
     def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
-        """A function like `documents`, to be called with one chunk of texts after another.
+        """A function like `documents`, to be called with one chunk of texts after another: see `text_encoder`."""
+        return self._encoder("document", batch_tokens, self._compared)
+
+    def text_encoder(
+        self, prompt: str | None = None, batch_tokens: int | None = None
+    ) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
+        """A function like `stream`, to be called with one chunk of texts after another.
 
         All calls pad rows to lengths chosen from the texts of the first call, so that compiled programs are reused. Otherwise calls
         are independent.
 
         Args:
-            batch_tokens: as for `EmbeddingStream.from_model`.
+            prompt, batch_tokens: as for `stream`.
         """
+        return self._encoder(prompt, batch_tokens, self._finished)
+
+    def _encoder(self, prompt, batch_tokens, finish):
         streams: list[EmbeddingStream] = []
 
-        def encode(texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
+        def encode(texts):
             lengths = streams[0].lengths if streams else None
-            stream = self._embedding_stream("document", batch_tokens, lengths)
+            stream = self._embedding_stream(prompt, batch_tokens, lengths)
             if not streams:
                 streams.append(stream)
-            return stream.stream(texts, self._compared)
+            return stream.stream(texts, finish)
 
         return encode
 

@@ -3,7 +3,7 @@
 import abc
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -85,6 +85,9 @@ class Task(abc.ABC):
 
     predicts_encoded_rows = False
     """Whether predictions of examples are those of `predict_windows` for the rows of `encode`."""
+
+    outputs_of: Callable[[Iterable[Any]], Iterator[Any]] | None = None
+    """A function like `outputs_of_batches` that computes on copies of the model elsewhere; None to compute here."""
 
     answers_by_id = False
     """Whether a row of its predictions has an `id` and an `answer`, so that a .json file can map one to the other."""
@@ -297,4 +300,5 @@ class Task(abc.ABC):
         """
         inputs, padding = self.inputs_of(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
-        return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, **options)
+        elsewhere = self.outputs_of if model in (None, self.model) else None
+        return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, outputs_of=elsewhere, **options)

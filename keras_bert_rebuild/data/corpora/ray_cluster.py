@@ -31,14 +31,15 @@ class RayCluster:
         processes: number of workers; None for one per processor core, and with a model for one per GPU. Without GPUs that is one
             per node, with as many threads as the node has cores, like the one process of a single machine.
         with_model: whether a model does the tasks, which every worker loads once.
+        setup: for workers with a model, a module-level function and its arguments, to be called first; None for nothing.
 
     Raises:
         ModuleNotFoundError: Ray is not installed.
         ConnectionError: there is no cluster at the address.
     """
 
-    def __init__(self, address="auto", processes=None, with_model=False):
-        self.processes, self.with_model = processes, with_model
+    def __init__(self, address="auto", processes=None, with_model=False, setup=None):
+        self.processes, self.with_model, self.setup = processes, with_model, setup
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
@@ -68,11 +69,12 @@ class RayCluster:
         tasks = enumerate(itertools.chain([first.pop()], tasks))
         count, resources = self._workers()
         settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
-        home, function = str(Path(__file__).parents[3]), (make.__module__, make.__qualname__)
+        home, calls = str(Path(__file__).parents[2].parent), [(_name(make), arguments)]
+        calls += [] if self.setup is None else [(_name(self.setup[0]), self.setup[1:])]
         # By its code: the import of this module would be that of Keras and its backend.
         self.ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
         worker = self.ray.remote(_Worker).options(scheduling_strategy="SPREAD", **resources)
-        pool = _Pool(self.ray, worker, (home, __version__, settings, function, arguments, self.with_model), count)
+        pool = _Pool(self.ray, worker, (home, __version__, settings, calls, self.with_model), count)
         returned, results = 0, {}
         try:
             while True:
@@ -192,6 +194,10 @@ class _Pool:
             self._begin()
 
 
+def _name(function):
+    return function.__module__, function.__qualname__
+
+
 def _first_line(error):
     return str(error).strip().partition("\n")[0]
 
@@ -199,18 +205,18 @@ def _first_line(error):
 class _Worker:
     """Does tasks, in a process of a node."""
 
-    def start(self, home, version, settings, function, arguments, with_model):
-        """Make the function that does them; returns `(True, None)` or `(False, error)`."""
+    def start(self, home, version, settings, calls, with_model):
+        """Make the function that does them, by the first of some calls; returns `(True, None)` or `(False, error)`."""
         os.environ.update(settings)
         if os.path.isdir(home):  # the package as it is where the command runs
             sys.path.insert(0, home)
-        return self._answer(lambda: self._make(version, function, arguments, with_model))
+        return self._answer(lambda: self._make(version, calls, with_model))
 
     def run(self, task):
         """Returns `(True, result)` or `(False, error)`."""
         return self._answer(lambda: self.work(task))
 
-    def _make(self, version, function, arguments, with_model):
+    def _make(self, version, calls, with_model):
         found = importlib.util.find_spec("keras_bert_rebuild")
         if found is None:
             raise ValueError("every node must have the package keras-bert-rebuild")
@@ -221,7 +227,10 @@ class _Worker:
         installed = importlib.import_module("keras_bert_rebuild.version").__version__
         if installed != version:
             raise ValueError(f"every node must have keras-bert-rebuild {version}; one has {installed}")
-        self.work = getattr(importlib.import_module(function[0]), function[1])(*arguments)
+        for (module, name), arguments in reversed(calls):
+            for path in (argument for argument in arguments if isinstance(argument, Path)):
+                (path if path.exists() else path.parent).stat()  # of a checkpoint it may be the beginning of names
+            self.work = getattr(importlib.import_module(module), name)(*arguments)
 
     def _answer(self, call):
         try:

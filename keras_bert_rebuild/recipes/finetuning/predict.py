@@ -1,12 +1,15 @@
 """Predict examples, and return the predictions in the form of the examples or write them to a file."""
 
+import functools
 import io
+import itertools
 import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from keras_bert_rebuild.data.corpora.worker_pool import mapped
 from keras_bert_rebuild.data.labelled.read_labelled import read_labelled
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import check_unique_ids
 from keras_bert_rebuild.data.tables import write_table
@@ -14,8 +17,13 @@ from keras_bert_rebuild.data.tables_of_objects import import_pyarrow, in_form_of
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import ANSWERS, ANSWERS_MARK
 from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.tasks.embedder import GroupTask
 from keras_bert_rebuild.tasks.registry import finetune_task
+from keras_bert_rebuild.tasks.row_predictions import outputs_of_batches
 from keras_bert_rebuild.tasks.saved_task import load_task
+
+if TYPE_CHECKING:
+    from keras_bert_rebuild.data.corpora.ray_cluster import RayCluster
 
 FORMATS = (".jsonl", ".tsv", ".csv", ".parquet", ".json")
 
@@ -32,6 +40,7 @@ def predict(
     format: str | None = None,
     progress: Callable[[int, int], object] | None = None,
     overwrite: bool = False,
+    workers: "int | RayCluster" = 1,
 ) -> Any:
     """Predict examples.
 
@@ -48,6 +57,7 @@ def predict(
         columns, header, format: as for `read_examples`.
         progress: called with the number of rows done and the total.
         overwrite: replace predictions of an earlier call; other files are never replaced.
+        workers: a `RayCluster` with a model, whose workers load the folder `model` each; 1 to compute here.
 
     Returns:
         Without an output the predictions: a DataFrame for a DataFrame, a dataset for a dataset, an Arrow table or a dictionary of
@@ -63,22 +73,27 @@ def predict(
     """
     reading = {"columns": columns, "header": header, "format": format}
     if output is None:
-        rows, unchanged, _ = _predicted(model, input, None, task, batch_size, reading, progress)
+        rows, unchanged, _ = _predicted(model, input, None, task, batch_size, reading, progress, workers)
         return in_form_of(input, rows, unchanged)
     inputs = [path for path in (input, model) if isinstance(path, (str, os.PathLike))]
     with claimed_file(output, ANSWERS, inputs, overwrite):
         suffix = Path(output).suffix.lower()
         if suffix == ".parquet":
             import_pyarrow(output)
-        rows, _, scores = _predicted(model, input, output, task, batch_size, reading, progress)
+        rows, _, scores = _predicted(model, input, output, task, batch_size, reading, progress, workers)
         write_rows(output, rows)
         return scores()
 
 
-def _predicted(model, input, output, task, batch_size, reading, progress):
+def _predicted(model, input, output, task, batch_size, reading, progress, workers):
     """The rows of predictions, the names of unchanged columns, and a function that returns the scores, or None without labels."""
     if isinstance(model, (str, Path)):
-        model = load_task(model, None if task is None else finetune_task(task).kind)
+        folder, kind = Path(model).absolute(), None if task is None else finetune_task(task).kind
+        model = load_task(model, kind)
+        if not isinstance(workers, int):
+            if isinstance(model, GroupTask):
+                raise ValueError(f"a cluster answers row by row, but {model.word.name} ranks all texts: index and search them.")
+            model.outputs_of = functools.partial(_outputs_of_workers, workers, folder, kind)
     spec = model.word if task is None else finetune_task(task)
     if spec.name != model.word.name:
         raise ValueError(f"expected a model for {spec.name}; got one for {model.word.name}.")
@@ -96,6 +111,24 @@ def _predicted(model, input, output, task, batch_size, reading, progress):
     rows = [_row(*both) for both in zip(of_answers, passed, strict=True)]
     unchanged = {name for name in passed[0] if name == "id" or name not in of_answers[0]}
     return rows, unchanged, lambda: model.scores(examples, answers) if labelled else None
+
+
+# Batches that a worker of a cluster gets at once.
+_BATCHES = 8
+
+
+def _outputs_of_workers(workers, folder, kind, batches):
+    parts = iter(lambda: list(itertools.islice(batches, _BATCHES)), [])
+    return itertools.chain.from_iterable(mapped(make_predictor, (folder, kind), parts, workers))
+
+
+def make_predictor(folder, kind):
+    """Make a function from batches to the outputs of a model.
+
+    Args:
+        folder, kind: as for `load_task`.
+    """
+    return functools.partial(outputs_of_batches, load_task(folder, kind).model)
 
 
 def _check_labels(model, examples):

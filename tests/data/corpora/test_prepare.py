@@ -385,7 +385,7 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(tmp_path, corpus, vo
     refused("vocabulary outside the corpus", vocabulary=corpus / "v.txt")
     refused("folder outside the corpus", output=corpus / "out")
     refused("is a file", output=tmp_path / "empty.txt")
-    refused("workers must be from 1 to 256", workers=0)
+    refused("workers must be at least 1", workers=0)
     refused("is a different one", output=tmp_path / "other")
     assert contents(tmp_path / "other") == {"vocab.txt": b"mine"}
 
