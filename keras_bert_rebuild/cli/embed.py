@@ -15,6 +15,7 @@ from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import VECTORS
 from keras_bert_rebuild.files.output import check_file, claimed_file
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, FIRST_TEXTS, EmbeddingStream
 
 
 def run(args):
@@ -32,8 +33,6 @@ def _embed(args):
         raise ValueError(f"the texts must be the lines of a file; {args.file} has none.")
 
     from rich.console import Console
-
-    from keras_bert_rebuild.tasks.embedding_stream import FIRST_TEXTS
 
     args.model, args.tokenizer = (path and Path(path).absolute() for path in (args.model, args.tokenizer))
     lines, size = lines_of_file(args.file), min(max(SMALLEST_PART, count // PARTS), LARGEST_PART)
@@ -62,7 +61,11 @@ def make_encoder(model, args, first):
         args: the arguments of the verb.
         first: the first texts of the file, by which lengths are chosen if another worker may compute the first part; else None.
     """
-    encode = _encoder(args)
+    return _prepared(_encoder(args), first)
+
+
+def _prepared(encode, first):
+    """A function from texts to vectors that, where programs are compiled for lengths, has chosen these by the first texts."""
     if first and traits.compiles_each_shape():
         deque(encode(first), maxlen=0)
     return encode
@@ -70,7 +73,6 @@ def make_encoder(model, args, first):
 
 def _encoder(args):
     from keras_bert_rebuild.export.runtimes import SETTINGS
-    from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream
 
     if (args.model / SETTINGS).is_file():
         from keras_bert_rebuild.export.openvino import OpenVINORunner
@@ -98,6 +100,60 @@ def _encoder(args):
     options = {"normalize": args.normalize, "max_len": args.max_seq_length, "dtype": args.dtype}
     embedder = load_embedder(args.model, args.tokenizer, poolings=poolings_of(args), **options)
     return embedder.text_encoder(args.prompt, args.batch_tokens)
+
+
+def retriever_of(path):
+    """Load a model that makes vectors: as `load_task` reads it, or exported for OpenVINO.
+
+    Args:
+        path: a folder of a fine-tuned model or of sentence-transformers, or one of `keras-bert export` for OpenVINO.
+
+    Raises:
+        ValueError: the model does not make vectors, or a package is missing.
+    """
+    from keras_bert_rebuild.export.runtimes import SETTINGS
+
+    path = Path(path)
+    if (path / SETTINGS).is_file():
+        from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
+
+        return ExportedRetriever.load(path)
+    from keras_bert_rebuild.search.retrievers import load_retriever
+
+    return load_retriever(path)
+
+
+@contextlib.contextmanager
+def encoded_by_workers(args, index):
+    """Have the workers of --engine compute the vectors of an index, if it has any."""
+    with workers_of(args, with_model=True) as workers:
+
+        def vectors_of(blocks):
+            ahead = []
+            for block in (blocks := iter(blocks)):
+                ahead.append(block)
+                if block:
+                    break
+            first = ahead[-1][:FIRST_TEXTS] if ahead else []
+            arguments = Path(index.settings.model), args.batch_tokens, first
+            yield from mapped(make_document_encoder, arguments, itertools.chain(ahead, blocks), workers)
+
+        if workers != 1 and index.settings.model is not None:
+            index.retriever.vectors_of_blocks = vectors_of
+        yield
+
+
+def make_document_encoder(model, batch_tokens, first):
+    """Make a function from the texts of documents to their vectors.
+
+    Args:
+        model: the folder of the model.
+        batch_tokens: as for `document_encoder`.
+        first: the first texts, by which lengths are chosen.
+    """
+    from keras_bert_rebuild.search.retrievers import document_encoder
+
+    return _prepared(document_encoder(retriever_of(model), batch_tokens), first)
 
 
 # Vectors per row group of a parquet file.

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from keras_bert_rebuild.cli.arguments import given_settings
+from keras_bert_rebuild.cli.embed import encoded_by_workers, retriever_of
 from keras_bert_rebuild.cli.progress import Bar, begin, counted
 from keras_bert_rebuild.files.durable import partial_folder, remove_leftovers, written_file
 from keras_bert_rebuild.files.kinds import GROUPS, INDEX, RANKING
@@ -17,27 +18,6 @@ from keras_bert_rebuild.files.printable import decimals, printable
 IN_RUN, ON_SCREEN, SHOWN = 100, 10, 100
 # The name of the ranking by words, instead of an index.
 BM25 = "bm25"
-
-
-def _retriever(path):
-    """Load a model that makes vectors: as `load_task` reads it, or exported for OpenVINO.
-
-    Args:
-        path: a folder of a fine-tuned model or of sentence-transformers, or one of `keras-bert export` for OpenVINO.
-
-    Raises:
-        ValueError: the model does not make vectors, or a package is missing.
-    """
-    from keras_bert_rebuild.export.runtimes import SETTINGS
-
-    path = Path(path)
-    if (path / SETTINGS).is_file():
-        from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
-
-        return ExportedRetriever.load(path)
-    from keras_bert_rebuild.search.retrievers import load_retriever
-
-    return load_retriever(path)
 
 
 def index(args):
@@ -69,7 +49,7 @@ def _index_corpus(args):
         settings = {"dtype": args.dtype, "rescoring": args.rescoring, "language": args.language, "overwrite": args.overwrite}
         index = _opened(args.output, args.model, **settings)
         documents = itertools.islice(documents_in(args.corpus), args.limit)
-        with Bar(Console(stderr=True)) as bar:
+        with encoded_by_workers(args, index), Bar(Console(stderr=True)) as bar:
             write = index.update if args.add else index.add
             changes = write(documents, batch_tokens=args.batch_tokens, progress=lambda count: bar("indexing", count, None))
         if not sum(changes):
@@ -190,7 +170,7 @@ def _opened(place, model=None, **settings):
     if model is None:
         return Index.open(place, **settings)
     begin("loading", model)
-    return Index.open(place, _retriever(model), model_path=model, **settings)
+    return Index.open(place, retriever_of(model), model_path=model, **settings)
 
 
 def _options(args):
@@ -256,7 +236,7 @@ def _mine(args, settings):
     if args.corpus is not None and not args.corpus.exists():
         raise ValueError(f"expected a corpus or an index; nothing is at {args.corpus}.")
     begin("loading", args.model)
-    retriever = _retriever(args.model)
+    retriever = retriever_of(args.model)
     scorer = None if args.scores_by is None else load_scorer(args.scores_by)
     negatives = short = 0
     console = Console(stderr=True)

@@ -14,7 +14,7 @@ from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.dense_vectors import VECTOR
 from keras_bert_rebuild.search.index_state import Hit, IndexState, fused, reranked
-from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_numbers, checked_queries, document_encoder, load_retriever
+from keras_bert_rebuild.search.retrievers import Retriever, Scorer, block_encoder, check_numbers, checked_queries, load_retriever
 from keras_bert_rebuild.search.settings import IndexSettings
 from keras_bert_rebuild.search.table import Table, exists, is_remote
 from keras_bert_rebuild.search.writing import Changes, write_documents
@@ -147,7 +147,7 @@ class Index(IndexState):
         return self._write(documents, True, batch_tokens, progress)
 
     def _write(self, documents, update, batch_tokens, progress):
-        vectors_of = None if self._storage is None else document_encoder(self.retriever, batch_tokens)
+        vectors_of = None if self._storage is None else block_encoder(self.retriever, batch_tokens)
         with self._writing():
             changes = write_documents(
                 self.place, self.settings, vectors_of, documents_in(documents), update, self._overwrites, progress

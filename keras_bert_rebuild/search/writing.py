@@ -4,7 +4,8 @@ While a call runs, finished rows are in a table of their own, `unfinished`. A ca
 repeated, and the documents of the index are the old ones until the last step.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +59,7 @@ class Present:
 def write_documents(
     place: Any,
     settings: IndexSettings,
-    vectors_of: Callable[[Iterable[str]], Iterator[Any]] | None,
+    vectors_of: Callable[[Iterable[list[str]]], Iterable[Iterable[Any]]] | None,
     documents: Iterable[Document],
     update: bool,
     overwrite: bool,
@@ -69,7 +70,7 @@ def write_documents(
     Args:
         place: a folder, or an address of object storage.
         settings: the settings of the index.
-        vectors_of: a function that yields the vectors of texts; None for an index without vectors.
+        vectors_of: as `block_encoder` returns it; None for an index without vectors.
         documents: the documents.
         update: whether documents replace other ones with the same ids.
         overwrite: whether they replace all documents.
@@ -83,26 +84,39 @@ def write_documents(
     reserved = [] if settings.storage is None else [*settings.storage.columns]
     unfinished = _Unfinished(place, settings)
     present, counts, held, wanted = Present(table), np.zeros(3, "int64"), None, [np.zeros(0, "uint64")]
-    for batch in batches(documents, _WORDS if settings.storage is None else settings.storage.BLOCK, settings.identity):
-        present_ids, same = present.matches(batch, ID_HASH), present.matches(batch, DOCUMENT_HASH)
-        differ = np.flatnonzero(present_ids & ~same)
-        if len(differ) and not update:
-            raise ValueError(
-                f"expected documents with new ids; {len(differ):,} in the index differ, such as "
-                f"{printable(batch.documents[int(differ[0])].id)!r}: update them (index.update, or --add)."
-            )
-        counts += len(batch) - present_ids.sum(), len(differ), same.sum()
-        finished = np.isin(batch.hashes[DOCUMENT_HASH], unfinished.hashes) & ~same
-        wanted.append(batch.hashes[DOCUMENT_HASH][finished])
-        types = types_of(batch.where(~same), types, reserved)
-        new = batch.where(~same & ~finished)
-        if len(new):
-            if held is not None:
-                unfinished.add(held, types)
-                wanted.append(held.column(DOCUMENT_HASH).to_numpy())
-            held = _rows(table, settings, vectors_of, new, types, present.matches(new, VECTOR_HASH))
+    read: deque[Any] = deque()  # batches with new documents
+
+    def blocks():
+        """The texts of every batch with new documents."""
+        nonlocal counts, types
+        for batch in batches(documents, _WORDS if settings.storage is None else settings.storage.BLOCK, settings.identity):
+            present_ids, same = present.matches(batch, ID_HASH), present.matches(batch, DOCUMENT_HASH)
+            differ = np.flatnonzero(present_ids & ~same)
+            if len(differ) and not update:
+                raise ValueError(
+                    f"expected documents with new ids; {len(differ):,} in the index differ, such as "
+                    f"{printable(batch.documents[int(differ[0])].id)!r}: update them (index.update, or --add)."
+                )
+            counts += len(batch) - present_ids.sum(), len(differ), same.sum()
+            finished = np.isin(batch.hashes[DOCUMENT_HASH], unfinished.hashes) & ~same
+            wanted.append(batch.hashes[DOCUMENT_HASH][finished])
+            types = types_of(batch.where(~same), types, reserved)
+            new = batch.where(~same & ~finished)
+            if len(new):
+                texts = _Texts(new, present.matches(new, VECTOR_HASH))
+                read.append((new, types, texts, len(batch)))
+                yield texts.distinct
+            elif progress is not None:
+                progress(len(batch))
+
+    for vectors in (() for _ in blocks()) if vectors_of is None else vectors_of(blocks()):
+        new, types_then, texts, count = read.popleft()
+        if held is not None:
+            unfinished.add(held, types_then)
+            wanted.append(held.column(DOCUMENT_HASH).to_numpy())
+        held = _rows(table, settings, vectors, new, types_then, texts)
         if progress is not None:
-            progress(len(batch))
+            progress(count)
     added, updated, unchanged = map(int, counts)
     if added + updated:
         schema = settings.schema(types)
@@ -146,17 +160,30 @@ class _Unfinished:
             yield held
 
 
-def _rows(table, settings, vectors_of, batch, types, has_vectors):
+class _Texts:
+    """The texts of a batch whose vectors are to be computed.
+
+    Args:
+        batch: the batch.
+        have_vectors: which of its documents have a vector in the index already, bool `(documents,)`.
+    """
+
+    def __init__(self, batch, have_vectors):
+        self.have_vectors, new = have_vectors, batch.where(~have_vectors)
+        _, first, of_text = np.unique(new.hashes[VECTOR_HASH], return_index=True, return_inverse=True)
+        texts = np.sort(first)  # equal texts are embedded once
+        self.distinct = [new.documents[i].full_text for i in texts]
+        self.vector_of = np.searchsorted(texts, first)[of_text]
+
+
+def _rows(table, settings, vectors, batch, types, texts):
     """The rows of documents, with vectors of the index where it has those of the same text."""
     columns = batch.columns(types)
     if settings.storage is not None:
-        names, new = [*settings.storage.columns], batch.where(~has_vectors)
+        names, has_vectors = [*settings.storage.columns], texts.have_vectors
         encoded, order = [], np.flatnonzero(~has_vectors)
-        if len(new):
-            _, first, of_text = np.unique(new.hashes[VECTOR_HASH], return_index=True, return_inverse=True)
-            texts = np.sort(first)  # equal texts are embedded once
-            vectors = pa.table(settings.storage.encode(list(vectors_of(new.documents[i].full_text for i in texts))))
-            encoded.append(vectors.take(pa.array(np.searchsorted(texts, first)[of_text])))
+        if len(order):
+            encoded.append(pa.table(settings.storage.encode(list(vectors))).take(pa.array(texts.vector_of)))
         if has_vectors.any():
             old = table.with_ids([document.id for document in batch.where(has_vectors).documents], [ID, *names])
             at = {document.id: i for i, document in enumerate(batch.documents)}
