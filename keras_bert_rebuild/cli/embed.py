@@ -34,7 +34,6 @@ def _embed(args):
 
     from rich.console import Console
 
-    args.model, args.tokenizer = (path and Path(path).absolute() for path in (args.model, args.tokenizer))
     lines, size = lines_of_file(args.file), min(max(SMALLEST_PART, count // PARTS), LARGEST_PART)
     parts = iter(lambda: list(itertools.islice(lines, size)), [])
     with written_vectors(args.output, count) as write, workers_of(args, with_model=True) as workers:

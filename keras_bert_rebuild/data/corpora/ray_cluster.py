@@ -69,12 +69,12 @@ class RayCluster:
         tasks = enumerate(itertools.chain([first.pop()], tasks))
         count, resources = self._workers()
         settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
-        home, calls = str(Path(__file__).parents[2].parent), [(_name(make), arguments)]
+        folders, calls = (os.getcwd(), str(Path(__file__).parents[3])), [(_name(make), arguments)]
         calls += [] if self.setup is None else [(_name(self.setup[0]), self.setup[1:])]
         # By its code: the import of this module would be that of Keras and its backend.
         self.ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
         worker = self.ray.remote(_Worker).options(scheduling_strategy="SPREAD", **resources)
-        pool = _Pool(self.ray, worker, (home, __version__, settings, calls, self.with_model), count)
+        pool = _Pool(self.ray, worker, (folders, __version__, settings, calls, self.with_model), count)
         returned, results = 0, {}
         try:
             while True:
@@ -205,11 +205,14 @@ def _first_line(error):
 class _Worker:
     """Does tasks, in a process of a node."""
 
-    def start(self, home, version, settings, calls, with_model):
+    def start(self, folders, version, settings, calls, with_model):
         """Make the function that does them, by the first of some calls; returns `(True, None)` or `(False, error)`."""
         os.environ.update(settings)
-        if os.path.isdir(home):  # the package as it is where the command runs
-            sys.path.insert(0, home)
+        here, package = folders  # of the command
+        if os.path.isdir(here):
+            os.chdir(here)
+        if os.path.isdir(package):
+            sys.path.insert(0, package)
         return self._answer(lambda: self._make(version, calls, with_model))
 
     def run(self, task):

@@ -88,7 +88,7 @@ def predict(
 def _predicted(model, input, output, task, batch_size, reading, progress, workers):
     """The rows of predictions, the names of unchanged columns, and a function that returns the scores, or None without labels."""
     if isinstance(model, (str, Path)):
-        folder, kind = Path(model).absolute(), None if task is None else finetune_task(task).kind
+        folder, kind = Path(model), None if task is None else finetune_task(task).kind
         model = load_task(model, kind)
         if not isinstance(workers, int):
             if isinstance(model, GroupTask):
