@@ -88,7 +88,6 @@ class Task(abc.ABC):
 
     outputs_of: Callable[[Iterable[Any]], Iterator[Any]] | None = None
     """A function like `outputs_of_batches` that computes on copies of the model elsewhere; None to compute here."""
-
     answers_by_id = False
     """Whether a row of its predictions has an `id` and an `answer`, so that a .json file can map one to the other."""
 
@@ -294,11 +293,8 @@ class Task(abc.ABC):
     def predict_windows(
         self, windows: Windows, batch_size: int = 32, progress: Progress = None, model: keras.Model | None = None
     ) -> list[Any]:
-        """The output of the model, or of another with its inputs, for `Windows`, an array for each row.
-
-        `weighted_mean` combines the rows of each example.
-        """
+        """The output of the model, or of another with its inputs, for each row of `Windows`: see `weighted_mean`."""
         inputs, padding = self.inputs_of(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
-        elsewhere = self.outputs_of if model in (None, self.model) else None
-        return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, outputs_of=elsewhere, **options)
+        options["outputs_of"] = self.outputs_of if model in (None, self.model) else None
+        return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, **options)

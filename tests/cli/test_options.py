@@ -213,4 +213,4 @@ def test_a_million_processes_are_refused(capsys, monkeypatch, tmp_path):
     (tmp_path / "c").write_text("the cat\n")
     said = run_verb("prepare", capsys, "c", "--tokenizer", "v", "--output", "o", "--processes", 1_000_000)
     assert said.code == 2
-    assert "workers must be at most 256, each a process with its own memory; got 1,000,000." in said.err
+    assert "workers must be at least 1 and at most 256, each with its own memory; got 1,000,000." in said.err

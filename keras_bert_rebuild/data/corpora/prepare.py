@@ -157,9 +157,7 @@ def prepare(
     """
     workers = _cores() if workers is None else workers
     if isinstance(workers, int) and not 1 <= workers <= MAX_WORKERS:
-        raise ValueError(
-            f"workers must be at least 1 and at most {MAX_WORKERS}, each a process with its own memory; got {workers:,}."
-        )
+        raise ValueError(f"workers must be at least 1 and at most {MAX_WORKERS}, each with its own memory; got {workers:,}.")
     _check_deduplication(deduplicate, similarity, apart_from)
     corpus, vocabulary, output = Path(corpus), Path(vocabulary), Path(output)
     reader = CorpusReader(corpus, document_per_file, block_bytes)

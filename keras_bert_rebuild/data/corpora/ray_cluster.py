@@ -69,6 +69,10 @@ class RayCluster:
         tasks = enumerate(itertools.chain([first.pop()], tasks))
         count, resources = self._workers()
         settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
+        if self.with_model:
+            import keras
+
+            settings["KERAS_BACKEND"] = keras.config.backend()
         folders, calls = (os.getcwd(), str(Path(__file__).parents[3])), [(_name(make), arguments)]
         calls += [] if self.setup is None else [(_name(self.setup[0]), self.setup[1:])]
         # By its code: the import of this module would be that of Keras and its backend.
@@ -220,12 +224,12 @@ class _Worker:
         return self._answer(lambda: self.work(task))
 
     def _make(self, version, calls, with_model):
-        found = importlib.util.find_spec("keras_bert_rebuild")
-        if found is None:
+        spec = importlib.util.find_spec("keras_bert_rebuild")
+        if spec is None:
             raise ValueError("every node must have the package keras-bert-rebuild")
         if not with_model:  # the package's own `__init__` would import Keras
             package = type(sys)("keras_bert_rebuild")
-            package.__path__ = list(found.submodule_search_locations)
+            package.__path__ = list(spec.submodule_search_locations)
             sys.modules["keras_bert_rebuild"] = package
         installed = importlib.import_module("keras_bert_rebuild.version").__version__
         if installed != version:
