@@ -70,9 +70,9 @@ class RayCluster:
         count, resources = self._workers()
         settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
         if self.with_model:
-            import keras
+            from keras_bert_rebuild.kernels.traits import name_of_backend
 
-            settings["KERAS_BACKEND"] = keras.config.backend()
+            settings["KERAS_BACKEND"] = name_of_backend()
         folders, calls = (os.getcwd(), str(Path(__file__).parents[3])), [(_name(make), arguments)]
         calls += [] if self.setup is None else [(_name(self.setup[0]), self.setup[1:])]
         # By its code: the import of this module would be that of Keras and its backend.
