@@ -23,6 +23,7 @@ from keras_bert_rebuild.search.dense_vectors import DenseVectors
 from keras_bert_rebuild.search.table import Table
 
 pytest.importorskip("ray")
+pytestmark = pytest.mark.slow
 
 WORDS = ["the", "boat", "river", "miller", "baker", "wheat", "bread", "mill"]
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
