@@ -144,10 +144,20 @@ def test_a_folder_that_is_not_there_or_a_file_is_one_sentence(tmp_path, vocabula
             TokenStore(path)
 
 
+def divide(folder):
+    """Give a store an index for each of two parts, as earlier versions could write them."""
+    index = json.loads((folder / "index.json").read_bytes())
+    (folder / "index.json").unlink()
+    for i in range(2):
+        part = {**index, "part": [i, 2], "shards": index["shards"][i::2]}
+        (folder / f"index-0000{i}-of-00002.json").write_text(json.dumps(part))
+
+
 def test_parts_of_two_runs_do_not_make_a_store(tmp_path, vocabulary):
     for i, text in ((0, "one two"), (1, "one two three")):
         (tmp_path / "a.txt").write_text(text)
-        prepare(tmp_path / "a.txt", vocabulary, tmp_path / f"out{i}", workers=1, part=(i, 2))
+        prepare(tmp_path / "a.txt", vocabulary, tmp_path / f"out{i}", workers=1)
+        divide(tmp_path / f"out{i}")
     (tmp_path / "out1" / "index-00001-of-00002.json").rename(tmp_path / "out0" / "index-00001-of-00002.json")
     with pytest.raises(ValueError, match="the parts of one run"):
         TokenStore(tmp_path / "out0")
@@ -161,9 +171,8 @@ def test_the_digest_of_a_store_depends_on_its_bytes_alone(tmp_path, vocabulary):
     digests = [TokenStore(tmp_path / f"out{i}").sha256 for i in range(4)]
     assert digests[0] == digests[1]
     assert len(set(digests)) == 3
-    for i in range(2):
-        prepare(tmp_path / "0.txt", vocabulary, tmp_path / "parts", workers=1, part=(i, 2))
-    assert TokenStore(tmp_path / "parts").sha256 == digests[0]
+    divide(tmp_path / "out0")
+    assert TokenStore(tmp_path / "out0").sha256 == digests[0]
     vocabulary.write_text("\n".join([*TOKENS, "four"]))
     prepare(tmp_path / "0.txt", vocabulary, tmp_path / "out", workers=1)
     assert TokenStore(tmp_path / "out").sha256 not in digests
