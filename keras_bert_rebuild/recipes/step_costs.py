@@ -10,6 +10,7 @@ from keras import ops
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, PRODUCT, Held, letters_of, value
 from keras_bert_rebuild.anatomy.parts import parts_of, weights_of
 from keras_bert_rebuild.layers.products import product
+from keras_bert_rebuild.training.distributed.distribution import axes_of
 from keras_bert_rebuild.training.optimizers.muon import ROUNDS, is_matrix
 
 
@@ -134,7 +135,7 @@ REMATERIALISED = Held("input of the block", ("S", "H"))
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a training step needs on each device, if every device holds all weights and a part of the batch."""
+    """Bytes that a training step needs on each device, which has a part of the batch, and all weights or, sharded, its part."""
 
     parameters: int
     """Weights, float32."""
@@ -155,10 +156,13 @@ class Memory:
     """The peak: during the backward pass, gradients replace activations."""
 
 
-def step_memory(config, settings, kind, batch_size):
+def step_memory(config, settings, kind, batch_size, devices=1):
     """The memory of one device in a training step.
 
         total = parameters + optimizer + max(activations + working + gradients of the vocabulary head, gradients)
+
+    With `distribute="sharded"` a device has its part of parameters, optimizer and gradients; the whole token table, and the whole
+    weights of one block in the dtype of the computation, are working memory.
 
     Not counted: the program itself, memory of the driver, and gaps between arrays.
 
@@ -167,8 +171,10 @@ def step_memory(config, settings, kind, batch_size):
         settings: `PretrainSettings` of one phase.
         kind: "tpu", "gpu" or "cpu".
         batch_size: examples that this device processes at once.
+        devices: number of devices that share the batch.
     """
     phase = settings.all_phases[0]
+    share = held_share(config, settings, devices)
     size_of = {COMPUTE: 2 if settings.dtype == "mixed_bfloat16" else 4, FLOAT32: 4}
     size_of[PRODUCT] = 2 if kind == "tpu" else size_of[COMPUTE]
 
@@ -192,8 +198,11 @@ def step_memory(config, settings, kind, batch_size):
         logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
     later = sum(size for model, size in zip(trained, saved, strict=True) if model.after_logits)
     working = max(working, round(logits - later))
-    gradients = gradient_bytes(config, settings)
+    if share < 1:
+        working += table(COMPUTE) + size_of[COMPUTE] * max(_block_params(model.config.encoder()) for model in trained)
+    gradients = round(share * gradient_bytes(config, settings))
     state = of_trained * optimizer_copies(settings) - sum(4 * rows * columns for rows, columns in _matrices(config, settings))
+    parameters, state = round(share * parameters), round(share * state)
     maximum = max(activations + working + of_head, gradients)
     return Memory(parameters, state, activations, working, gradients, parameters + state + maximum)
 
@@ -226,6 +235,28 @@ def _of_blocks(encoder, settings, kind, size_of):
     return before + stored, working
 
 
+def held_share(config, settings, devices):
+    """The part of weights and optimizer that each device holds: all of them, or what `distribute="sharded"` gives it.
+
+    Args:
+        config: a `BertConfig`.
+        settings: `PretrainSettings`.
+        devices: number of devices that share the batch.
+    """
+    if settings.distribute != "sharded" or devices == 1:
+        return 1.0
+    models = settings.learned.models(config, settings)
+    weights = [item for model in models for item in weights_of(model.config.encoder(), model.heads).items()]
+    sizes = [(math.prod(shape), any(axes_of(path, shape, 1, devices))) for path, (_, shape) in weights]
+    return sum(size / devices if is_divided else size for size, is_divided in sizes) / sum(size for size, _ in sizes)
+
+
+def _block_params(encoder):
+    """Parameters of one block."""
+    letters = letters_of(encoder)
+    return sum(part.count(letters) for part, _, _ in parts_of(encoder, ()) if part.section == BLOCK)
+
+
 def gradient_bytes(config, settings):
     """Bytes of all gradients of a step, which is also what each device contributes to the all-reduce.
 
@@ -255,19 +286,23 @@ def _matrices(config, settings):
     return [shape for shapes in weights for path, (_, shape) in shapes.items() if is_matrix(path, shape)]
 
 
-def largest_batch(config, settings, kind, available):
+def largest_batch(config, settings, kind, available, devices=1):
     """The maximum number of examples that a device can process at once; 0 if not even one fits.
 
     Args:
-        config, settings, kind: as for `step_memory`.
+        config, settings, kind, devices: as for `step_memory`.
         available: bytes of the device.
     """
+
+    def fits(examples):
+        return step_memory(config, settings, kind, examples, devices).total <= available
+
     low, high = 0, 1
-    while high < MAX_EXAMPLES and step_memory(config, settings, kind, high).total <= available:
+    while high < MAX_EXAMPLES and fits(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if step_memory(config, settings, kind, middle).total <= available else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
 

@@ -81,7 +81,7 @@ def step_arguments(model, batch_size, seq_len, layout_of=lambda variable: None, 
 
 
 def compile_for_slice(config, settings, slice_):
-    """Compile the training step with the TPU compiler, the batch split over the chips of a slice, and the state as `distribute` says.
+    """Compile the training step with the TPU compiler, the batch split over the chips of a slice, the state by `distribute`.
 
     The dtype policy is that of the process.
 
@@ -135,7 +135,8 @@ def _compiled(config, settings, devices, examples, platform):
     layouts = [[argument.sharding for argument in part] for part in arguments[0][:-1]]
     whole = NamedSharding(mesh.backend_mesh, PartitionSpec())
     step = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, (*layouts, whole)))
-    return step.trace(*arguments).lower(lowering_platforms=(platform,)).compile()
+    with table.scope():
+        return step.trace(*arguments).lower(lowering_platforms=(platform,)).compile()
 
 
 def _report(compiled):

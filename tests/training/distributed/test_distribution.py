@@ -43,7 +43,10 @@ def test_unsupported_kinds_are_refused_with_a_backend_that_supports_them(kind):
     ("told", "sentence"),
     [
         ({"kind": "tpu"}, "distribute must be one of 'auto', 'none', 'mirrored', 'data', 'sharded', 'model'; got 'tpu'"),
-        ({"kind": "auto", "model_devices": 2}, "model_devices is for distribute='model' or 'sharded'; got model_devices=2 with 'auto'"),
+        (
+            {"kind": "auto", "model_devices": 2},
+            "model_devices is for distribute='model' or 'sharded'; got model_devices=2 with 'auto'",
+        ),
     ],
 )
 def test_an_invalid_argument_is_named(told, sentence):

@@ -69,7 +69,9 @@ def test_an_invalid_number_is_reported_with_its_environment_variable(monkeypatch
 
 @pytest.mark.skipif(not IS_JAX, reason="only JAX joins hosts")
 def test_a_process_that_no_cluster_started_is_told_what_to_set():
-    with pytest.raises(ValueError, match=r"^hosts='auto' must run under Slurm, .*; elsewhere set hosts, host_index and coordinator\.$"):
+    with pytest.raises(
+        ValueError, match=r"^hosts='auto' must run under Slurm, .*; elsewhere set hosts, host_index and coordinator\.$"
+    ):
         join_hosts("auto")
 
 
