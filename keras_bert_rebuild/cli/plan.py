@@ -101,8 +101,7 @@ def _time_table(plan):
         f"computed at an MFU of {plan.utilisation:.0%} of {_metric(plan.device_flops, 'FLOP/s')}", _seconds(plan.compute_seconds)
     )
     if plan.device_count > 1:
-        summed = " and weights gathered" if plan.distribute == "sharded" else " summed over the devices"
-        table.add_row(f"{_bytes(plan.all_reduce_bytes)} of gradients{summed}", _seconds(plan.all_reduce_seconds))
+        table.add_row(f"{_bytes(plan.all_reduce_bytes)} of gradients summed over the devices", _seconds(plan.all_reduce_seconds))
     if plan.update_seconds:
         table.add_row("weights and optimizer read and written", _seconds(plan.update_seconds))
     table.add_row("together", f"[bold]{_seconds(plan.step_seconds)}[/bold]", end_section=True)

@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, PRODUCT, Held, letters_of, value
 from keras_bert_rebuild.anatomy.parts import parts_of, weights_of
 from keras_bert_rebuild.layers.products import product
-from keras_bert_rebuild.training.distributed.distribution import axes_of
+from keras_bert_rebuild.training.distributed.distribution import part_held
 from keras_bert_rebuild.training.optimizers.muon import ROUNDS, is_matrix
 
 
@@ -161,9 +161,6 @@ def step_memory(config, settings, kind, batch_size, devices=1):
 
         total = parameters + optimizer + max(activations + working + gradients of the vocabulary head, gradients)
 
-    With `distribute="sharded"` a device has its part of parameters, optimizer and gradients; the whole token table, and the whole
-    weights of one block in the dtype of the computation, are working memory.
-
     Not counted: the program itself, memory of the driver, and gaps between arrays.
 
     Args:
@@ -198,8 +195,8 @@ def step_memory(config, settings, kind, batch_size, devices=1):
         logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
     later = sum(size for model, size in zip(trained, saved, strict=True) if model.after_logits)
     working = max(working, round(logits - later))
-    if share < 1:
-        working += table(COMPUTE) + size_of[COMPUTE] * max(_block_params(model.config.encoder()) for model in trained)
+    if share < 1:  # what is gathered, and the gradient of the look-up before it is scattered
+        working += size_of[COMPUTE] * num_params(config, settings) + table(FLOAT32)
     gradients = round(share * gradient_bytes(config, settings))
     state = of_trained * optimizer_copies(settings) - sum(4 * rows * columns for rows, columns in _matrices(config, settings))
     parameters, state = round(share * parameters), round(share * state)
@@ -236,25 +233,12 @@ def _of_blocks(encoder, settings, kind, size_of):
 
 
 def held_share(config, settings, devices):
-    """The part of weights and optimizer that each device holds: all of them, or what `distribute="sharded"` gives it.
-
-    Args:
-        config: a `BertConfig`.
-        settings: `PretrainSettings`.
-        devices: number of devices that share the batch.
-    """
-    if settings.distribute != "sharded" or devices == 1:
+    """The part of all weights that each device holds."""
+    if settings.distribute != "sharded":
         return 1.0
     models = settings.learned.models(config, settings)
     weights = [item for model in models for item in weights_of(model.config.encoder(), model.heads).items()]
-    sizes = [(math.prod(shape), any(axes_of(path, shape, 1, devices))) for path, (_, shape) in weights]
-    return sum(size / devices if is_divided else size for size, is_divided in sizes) / sum(size for size, _ in sizes)
-
-
-def _block_params(encoder):
-    """Parameters of one block."""
-    letters = letters_of(encoder)
-    return sum(part.count(letters) for part, _, _ in parts_of(encoder, ()) if part.section == BLOCK)
+    return part_held([(path, shape) for path, (_, shape) in weights], devices)
 
 
 def gradient_bytes(config, settings):
@@ -293,16 +277,13 @@ def largest_batch(config, settings, kind, available, devices=1):
         config, settings, kind, devices: as for `step_memory`.
         available: bytes of the device.
     """
-
-    def fits(examples):
-        return step_memory(config, settings, kind, examples, devices).total <= available
-
     low, high = 0, 1
-    while high < MAX_EXAMPLES and fits(high):
+    while high < MAX_EXAMPLES and step_memory(config, settings, kind, high, devices).total <= available:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+        fits = step_memory(config, settings, kind, middle, devices).total <= available
+        low, high = (middle, high) if fits else (low, middle)
     return low
 
 

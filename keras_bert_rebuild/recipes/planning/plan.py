@@ -43,9 +43,6 @@ class Plan:
     dtype: str
     """The dtype policy."""
 
-    distribute: str
-    """Whether every device holds all weights, "data", or a part of them, "sharded"."""
-
     batch_per_device: int
     """Examples that a device processes at once."""
 
@@ -127,9 +124,6 @@ class Plan:
 
 BILLION = 1_000_000_000
 
-# The kinds of `distribute` that can be planned; "auto" is "data".
-PLANNED = ("auto", "data", "sharded")
-
 # The settings that a plan depends on.
 SETTINGS = (
     "batch_size",
@@ -209,8 +203,8 @@ def plan(
     if unknown:
         raise ValueError(f"a plan accepts the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
     run = PretrainSettings(packing=packing, **settings)
-    if run.distribute not in PLANNED:
-        raise ValueError(f"distribute must be one of {', '.join(map(repr, PLANNED))} in a plan; got {run.distribute!r}.")
+    if run.distribute not in ("auto", "data", "sharded"):
+        raise ValueError(f"distribute must be 'data' or 'sharded' in a plan; got {run.distribute!r}.")
     config = _config(model, vocab_size, run)
     phase = run.all_phases[0]
     if phase.seq_len > config.max_length:
@@ -248,9 +242,9 @@ def plan(
         compute, derived = load.flops / (rate * utilisation), "the MFU that was given"
     size = gradient_bytes(config, run) if topology.count > 1 else 0
     all_reduce = passes * topology.all_reduce_seconds(size)
-    if run.distribute == "sharded":  # gradients take half an all-reduce, a reduce-scatter; weights two, gathered twice
+    if run.distribute == "sharded":  # a gather and a scatter are half an all-reduce each
         gathered = num_params(config, run) * (2 if run.dtype == "mixed_bfloat16" else 4)
-        all_reduce = all_reduce / 2 + passes * topology.all_reduce_seconds(gathered)
+        all_reduce = (all_reduce + passes * topology.all_reduce_seconds(gathered)) / 2
     # The matrix products of Muon are assumed to be as efficient as the model's.
     update = update_seconds(memory, topology.device) + orthogonal_flops(config, run) / load.flops * compute
     seconds = compute + all_reduce + update
@@ -265,7 +259,6 @@ def plan(
         batch_size=phase.batch_size,
         seq_len=phase.seq_len,
         dtype=run.dtype,
-        distribute="data" if run.distribute == "auto" else run.distribute,
         batch_per_device=per_device,
         memory=memory,
         available=topology.device.memory,

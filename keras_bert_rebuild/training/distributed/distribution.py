@@ -4,6 +4,7 @@ The only module that knows what Keras supports on which backend.
 """
 
 import contextlib
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Self
@@ -246,6 +247,17 @@ def axes_of(path, shape, model_devices, owners=1):
     axes = next((axes for axes in choices if _divides(axes, shape, model_devices)), (None,) * len(shape))
     free = [i for i, axis in enumerate(axes) if axis is None and shape[i] % owners == 0]
     return axes if owners == 1 or not free else (*axes[: free[0]], BATCH, *axes[free[0] + 1 :])
+
+
+def part_held(weights, owners):
+    """The part of all weights that each of the replicas holds that share them.
+
+    Args:
+        weights: pairs of a path and a shape.
+        owners: number of replicas.
+    """
+    sizes = [(math.prod(shape), BATCH in axes_of(path, shape, 1, owners)) for path, shape in weights]
+    return sum(size / owners if is_split else size for size, is_split in sizes) / sum(size for size, _ in sizes)
 
 
 class ByTable(keras.distribution.ModelParallel):
