@@ -126,20 +126,8 @@ BILLION = 1_000_000_000
 
 # The settings that a plan depends on.
 SETTINGS = (
-    "batch_size",
-    "seq_len",
-    "max_predictions",
-    "mask_rate",
-    "dtype",
-    "objective",
-    "generator_size",
-    "next_sentence",
-    "optimizer",
-    "ema",
-    "gradient_accumulation_steps",
-    "remat",
-    "loss_chunk",
-    "distribute",
+    *("batch_size", "seq_len", "max_predictions", "mask_rate", "dtype", "objective", "generator_size", "next_sentence"),
+    *("optimizer", "ema", "gradient_accumulation_steps", "remat", "loss_chunk", "distribute"),
 )
 
 
@@ -203,8 +191,6 @@ def plan(
     if unknown:
         raise ValueError(f"a plan accepts the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
     run = PretrainSettings(packing=packing, **settings)
-    if run.distribute not in ("auto", "data", "sharded"):
-        raise ValueError(f"distribute must be 'data' or 'sharded' in a plan; got {run.distribute!r}.")
     config = _config(model, vocab_size, run)
     phase = run.all_phases[0]
     if phase.seq_len > config.max_length:
@@ -241,10 +227,9 @@ def plan(
     else:
         compute, derived = load.flops / (rate * utilisation), "the MFU that was given"
     size = gradient_bytes(config, run) if topology.count > 1 else 0
-    all_reduce = passes * topology.all_reduce_seconds(size)
-    if run.distribute == "sharded":  # a gather and a scatter are half an all-reduce each
-        gathered = num_params(config, run) * (2 if run.dtype == "mixed_bfloat16" else 4)
-        all_reduce = (all_reduce + passes * topology.all_reduce_seconds(gathered)) / 2
+    # An all-reduce is a scatter of sums and a gather, of weights if these are sharded.
+    gathered = num_params(config, run) * (2 if run.dtype == "mixed_bfloat16" else 4) if run.distribute == "sharded" else size
+    all_reduce = passes * (topology.all_reduce_seconds(size) + topology.all_reduce_seconds(gathered)) / 2
     # The matrix products of Muon are assumed to be as efficient as the model's.
     update = update_seconds(memory, topology.device) + orthogonal_flops(config, run) / load.flops * compute
     seconds = compute + all_reduce + update
@@ -287,6 +272,8 @@ def plan(
 
 
 def _config(model, vocab_size, run):
+    if run.distribute not in ("auto", "data", "sharded"):
+        raise ValueError(f"distribute must be 'data' or 'sharded' in a plan; got {run.distribute!r}.")
     values = run.learned.fields(model.to_dict() if isinstance(model, BertConfig) else size_fields(model))
     return BertConfig.from_dict(values if vocab_size is None else {**values, "vocab_size": vocab_size})
 

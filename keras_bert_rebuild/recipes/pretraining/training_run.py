@@ -117,8 +117,7 @@ class TrainingRun:
             return
         if self.probes is not None:
             record_baselines(self.probes, self.folder, start // self.accumulation, again=self.budget is not None)
-        with on_one_device():  # each host measures for itself
-            ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
+        ceiling = on_one_device()(matrix_ceiling)(keras.config.dtype_policy().compute_dtype) * self.where.devices
         table, written = None, start // self.accumulation  # the last step with a row
         if self.where.writes:
             names = columns(self.settings.learned, self.probes.columns if self.probes is not None else ())
