@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import sys
+import time
 
 import keras
 import numpy as np
@@ -17,6 +18,9 @@ ADDRESSES, COUNT, INDEX = (f"KERAS_DISTRIBUTION_{name}" for name in ("JOB_ADDRES
 
 # The number of hosts, and this one's index, are those of a cluster that JAX knows.
 AUTO = "auto"
+
+# Seconds that host 0 waits for the others to end: without its service JAX aborts them before they can say why.
+LAST = 10
 
 # The exit code of a process whose training failed on its host, for example because another host stopped.
 EXIT_CODE = 3
@@ -182,6 +186,8 @@ def _leave_alone():
     with contextlib.suppress(OSError, ValueError):  # the stream is closed
         sys.stdout.flush()
         sys.stderr.flush()
+    if host_index() == 0 and host_count() > 2:
+        time.sleep(LAST)
     os._exit(EXIT_CODE)
 
 
