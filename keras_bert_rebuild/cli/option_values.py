@@ -57,6 +57,7 @@ def _whole(text):
 
 
 whole = _numbers("a whole number", _whole)
+whole_or_auto = _numbers("a whole number or auto", lambda text: text if text == "auto" else _whole(text))
 positive = _numbers("a whole number of at least 1", _whole, lambda value: value >= 1)
 number = _numbers("a number", float)
 above_zero = _numbers("a number above 0", float, lambda value: 0 < value < math.inf)

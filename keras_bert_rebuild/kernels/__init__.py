@@ -19,6 +19,7 @@ from keras_bert_rebuild.kernels.operations import (
     sum_over_replicas,
     unclipped,
     unwritten,
+    with_whole_weights,
 )
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "sum_over_replicas",
     "unclipped",
     "unwritten",
+    "with_whole_weights",
 ]
 
 # The modules with kernels of each backend, in the order in which their kernels of one seam are asked.
@@ -42,7 +44,7 @@ MODULES = {
     ),
     "jax": (
         *("bands", "jax_attention", "jax_dropout", "jax_dense"),
-        *("jax_trials", "jax_operations", "fused_attention"),
+        *("jax_trials", "jax_operations", "jax_sharding", "fused_attention"),
     ),
     "torch": ("bands", "token_layout", "torch_kernels", "fused_attention"),
 }

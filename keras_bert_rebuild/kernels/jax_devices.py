@@ -49,7 +49,9 @@ def is_split_by_batch():
 
 def _data_parallel():
     distribution = keras.distribution.distribution()
-    return distribution if isinstance(distribution, keras.distribution.DataParallel) else None
+    if distribution is None or distribution.num_model_replicas < distribution.device_mesh.devices.size:
+        return None  # some devices compute a part of a replica
+    return distribution
 
 
 def over_devices(function, shared=0):

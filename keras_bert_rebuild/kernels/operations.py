@@ -36,6 +36,17 @@ def mean_over_replicas(value: Any, count: Any) -> tuple[Any, Any, Any]:
 
 
 @seam
+def with_whole_weights(call: Callable[..., Any], model: Any) -> Callable[..., Any]:
+    """`call`, a `stateless_call` of a model, on whole weights where replicas share them.
+
+    Args:
+        call: a function of values of trained and of other variables, and of inputs.
+        model: the model.
+    """
+    return call
+
+
+@seam
 def bounded_scan(step: Callable[[Any, Any], Any], carry: Any, positions: Any) -> Any:
     """The carry after the last position: carry ← step(carry, position) for each position in order.
 

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.kernels import with_whole_weights
 from keras_bert_rebuild.models.checked_model import CheckedModel
 from keras_bert_rebuild.models.label_means import LabelMeans, LabelMeansModel
 from keras_bert_rebuild.models.loss_protocols import Ignores
@@ -81,6 +82,9 @@ class BertModel(LabelMeansModel, CheckedModel):
             labels = ops.reshape(y, ops.shape(y_pred)[:-1])
             y, y_pred, sample_weight = flat_labels(labels, y_pred, ops.not_equal(labels, self.loss.ignored), sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def stateless_call(self, *args: Any, **kwargs: Any) -> Any:
+        return with_whole_weights(super().stateless_call, self)(*args, **kwargs)
 
     def train_step(self, *args: Any) -> Any:
         with running(self, TRAIN, self._labels_for_call(args[-1])):

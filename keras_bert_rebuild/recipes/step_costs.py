@@ -10,6 +10,7 @@ from keras import ops
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, PRODUCT, Held, letters_of, value
 from keras_bert_rebuild.anatomy.parts import parts_of, weights_of
 from keras_bert_rebuild.layers.products import product
+from keras_bert_rebuild.training.distributed.distribution import part_held
 from keras_bert_rebuild.training.optimizers.muon import ROUNDS, is_matrix
 
 
@@ -134,7 +135,7 @@ REMATERIALISED = Held("input of the block", ("S", "H"))
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a training step needs on each device, if every device holds all weights and a part of the batch."""
+    """Bytes that a training step needs on each device, which has a part of the batch, and all weights or, sharded, its part."""
 
     parameters: int
     """Weights, float32."""
@@ -155,7 +156,7 @@ class Memory:
     """The peak: during the backward pass, gradients replace activations."""
 
 
-def step_memory(config, settings, kind, batch_size):
+def step_memory(config, settings, kind, batch_size, devices=1):
     """The memory of one device in a training step.
 
         total = parameters + optimizer + max(activations + working + gradients of the vocabulary head, gradients)
@@ -167,8 +168,10 @@ def step_memory(config, settings, kind, batch_size):
         settings: `PretrainSettings` of one phase.
         kind: "tpu", "gpu" or "cpu".
         batch_size: examples that this device processes at once.
+        devices: number of devices that share the batch.
     """
     phase = settings.all_phases[0]
+    share = held_share(config, settings, devices)
     size_of = {COMPUTE: 2 if settings.dtype == "mixed_bfloat16" else 4, FLOAT32: 4}
     size_of[PRODUCT] = 2 if kind == "tpu" else size_of[COMPUTE]
 
@@ -192,8 +195,11 @@ def step_memory(config, settings, kind, batch_size):
         logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
     later = sum(size for model, size in zip(trained, saved, strict=True) if model.after_logits)
     working = max(working, round(logits - later))
-    gradients = gradient_bytes(config, settings)
+    if share < 1:  # what is gathered, and the gradient of the look-up before it is scattered
+        working += size_of[COMPUTE] * num_params(config, settings) + table(FLOAT32)
+    gradients = round(share * gradient_bytes(config, settings))
     state = of_trained * optimizer_copies(settings) - sum(4 * rows * columns for rows, columns in _matrices(config, settings))
+    parameters, state = round(share * parameters), round(share * state)
     maximum = max(activations + working + of_head, gradients)
     return Memory(parameters, state, activations, working, gradients, parameters + state + maximum)
 
@@ -226,6 +232,15 @@ def _of_blocks(encoder, settings, kind, size_of):
     return before + stored, working
 
 
+def held_share(config, settings, devices):
+    """The part of all weights that each device holds."""
+    if settings.distribute != "sharded":
+        return 1.0
+    models = settings.learned.models(config, settings)
+    weights = [item for model in models for item in weights_of(model.config.encoder(), model.heads).items()]
+    return part_held([(path, shape) for path, (_, shape) in weights], devices)
+
+
 def gradient_bytes(config, settings):
     """Bytes of all gradients of a step, which is also what each device contributes to the all-reduce.
 
@@ -255,19 +270,20 @@ def _matrices(config, settings):
     return [shape for shapes in weights for path, (_, shape) in shapes.items() if is_matrix(path, shape)]
 
 
-def largest_batch(config, settings, kind, available):
+def largest_batch(config, settings, kind, available, devices=1):
     """The maximum number of examples that a device can process at once; 0 if not even one fits.
 
     Args:
-        config, settings, kind: as for `step_memory`.
+        config, settings, kind, devices: as for `step_memory`.
         available: bytes of the device.
     """
     low, high = 0, 1
-    while high < MAX_EXAMPLES and step_memory(config, settings, kind, high).total <= available:
+    while high < MAX_EXAMPLES and step_memory(config, settings, kind, high, devices).total <= available:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if step_memory(config, settings, kind, middle).total <= available else (low, middle)
+        fits = step_memory(config, settings, kind, middle, devices).total <= available
+        low, high = (middle, high) if fits else (low, middle)
     return low
 
 

@@ -27,12 +27,17 @@ def installed_jax():
 QUICK = quick_flags(installed_jax())
 
 
-def start(script, *arguments, devices=1):
-    """Start `python script arguments`; a `subprocess.Popen` whose output is text. Several devices are processors on any machine."""
+def start(script, *arguments, devices=1, **variables):
+    """Start `python script arguments`, with more variables of the environment.
+
+    Returns:
+        A `subprocess.Popen` whose output is text. Several devices are processors on any machine.
+    """
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), *sys.path]),
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK}",
     }
+    environment |= {name: str(value) for name, value in variables.items()}
     if devices > 1:
         environment |= {"JAX_PLATFORMS": "cpu"}
     command = [sys.executable, os.path.join(os.path.dirname(__file__), script), *map(str, arguments)]

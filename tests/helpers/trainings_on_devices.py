@@ -12,13 +12,13 @@ import keras
 import numpy as np
 
 from helpers import small_runs
-from helpers.killed_runs import SETTINGS, corpus, run
+from helpers.killed_runs import SETTINGS, TINY, corpus, run
 from helpers.small import make_variables
 from helpers.small_corpus import small_corpus
 from helpers.small_tasks import TOKENIZER, WORDS, small_encoder
 from helpers.tiny_training import NumberedBatches
 from helpers.two_devices import two_devices
-from keras_bert_rebuild import AdamW, BertConfig, SentenceEmbedder, build_model, compile_model, distribute, pretrain
+from keras_bert_rebuild import AdamW, BertConfig, SentenceEmbedder, add_lora, build_model, compile_model, distribute, pretrain
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.tasks.objectives import VectorTraining
 from keras_bert_rebuild.training.optimizers.whole_batch import LossScaleOptimizer
@@ -216,10 +216,60 @@ def sharded_optimizers():
     return differences
 
 
+class Held(keras.callbacks.Callback):
+    """Counts, after a training, the bytes of weights and optimizer, and how many of them are on one device."""
+
+    def on_train_end(self, logs=None):
+        arrays = [variable.value for variable in (*self.model.weights, *self.model.optimizer.variables)]
+        self.bytes = [sum(array.nbytes for array in arrays), sum(array.addressable_shards[0].data.nbytes for array in arrays)]
+
+
+def pretrained(where, settings):
+    """The losses of a run, of held-out text too, and the bytes of its state."""
+    rows, held = [], Held()
+    changes = {"model": {**TINY, "hidden_size": 64}, "batch_size": 16, "steps": 4, "evaluate_steps": 2, "log_steps": 1}
+    with tempfile.TemporaryDirectory() as folder:
+        run = {"report": rows.append, "callbacks": [held], **where}
+        pretrain(corpus(), Path(folder) / "run", {**SETTINGS, **changes, **settings}, **run)
+    return {"losses": [row[name] for row in rows[1:] for name in row if name.endswith("loss")], "held": held.bytes}
+
+
+def adapted(where, settings):
+    """The losses of a training of low-rank matrices, and the bytes of its state."""
+    keras.utils.set_random_seed(5)
+    config = BertConfig(vocab_size=VOCAB, max_position_embeddings=LENGTH, **{**TINY, "hidden_size": 64})
+    with distribute(where.pop("distribute"), **where):
+        model = build_model(config, ["mlm", "nsp"])
+        add_lora(model, **settings)
+        compile_model(model, optimizer=AdamW(1e-2), max_predictions=4)
+        held, losses = Held(), []
+        for step in range(4):
+            batches = NumberedBatches(make_batch, step, step + 1)
+            losses += model.fit(batches, shuffle=False, verbose=0, callbacks=[held]).history["loss"]
+        losses += [model.evaluate(NumberedBatches(make_batch, 0, 2), verbose=0, return_dict=True)["loss"]]
+    return {"losses": losses, "held": held.bytes}
+
+
+SHARDED = {"one": {"distribute": "none"}, "sharded": {"distribute": "sharded"}}
+SHARDED["model axis"] = {"distribute": "sharded", "model_devices": 2}
+
+EVERYTHING = {"ema": 0.9, "gradient_accumulation_steps": 2, "packing": True, "remat": True, "loss_chunk": 16, "seq_len": 32}
+VARIANTS = {"every setting": (pretrained, EVERYTHING), "low-rank matrices": (adapted, {"rank": 8})}
+
+
+def sharded():
+    """Trainings of all kinds on one device, on eight that share the weights, and on four by two."""
+    return {
+        name: {kind: train(dict(where), settings) for kind, where in SHARDED.items()}
+        for name, (train, settings) in VARIANTS.items()
+    }
+
+
 if __name__ == "__main__":
     name, *options = sys.argv[1:]
     if keras.config.backend() == "tensorflow":
         two_devices()
     if name == "pretrain":
         sys.exit(run(options))
-    print(json.dumps({"eight": eight, "replicas": replicas, "retrieval": retrieval, "optimizers": sharded_optimizers}[name]()))
+    names = {"eight": eight, "replicas": replicas, "retrieval": retrieval, "optimizers": sharded_optimizers, "sharded": sharded}
+    print(json.dumps(names[name]()))

@@ -190,6 +190,7 @@ ELSEWHERE = {
     "tensorflow_replicas.count_replicas": "training/distributed/test_replicas.py",
     "tensorflow_replicas.sum_gradients": "training/distributed/test_replicas.py",
     "tensorflow_replicas.mean_of_labels": "training/distributed/test_replicas.py",
+    "jax_sharding.gather_weights": "training/distributed/test_sharded.py",
     "tensorflow_kernels.unwritten": "checkpoints/test_table.py",
     "jax_operations.unwritten": "checkpoints/test_table.py",
     "jax_operations.handed_over": "checkpoints/test_table.py",

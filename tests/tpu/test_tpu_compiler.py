@@ -52,6 +52,14 @@ def test_two_blocks_with_other_lengths_and_options_need_what_was_estimated(batch
     check_memory(compiled(TWO_BLOCKS, "v5e:2x2", batch_size, seq_len, **settings))
 
 
+def test_sharded_weights_take_an_eighth_of_a_chip_and_need_what_was_estimated():
+    settings = {"distribute": "sharded", **BF16}
+    made = compiled(TWO_BLOCKS, "v5e:2x4", 256, **settings)
+    whole = plan(TWO_BLOCKS, tpu="v5e:2x4", batch_size=256, **BF16).memory
+    assert made.compiled["arguments"] == pytest.approx((whole.parameters + whole.optimizer) / 8, rel=0.1)
+    assert made.memory.total == pytest.approx(made.compiled["arguments"] + made.compiled["temporaries"], rel=0.2)
+
+
 @pytest.mark.parametrize("chip", ["v5e", "v6e"])
 def test_a_single_chip_compiles_and_sums_nothing(chip):
     assert compiled("tiny", f"{chip}:1x1", 8, 16).compiled["all_reduce"] == 0
@@ -121,7 +129,7 @@ def compiled_attention(devices, dtype, length, width, sequences):
 
     with pytest.MonkeyPatch.context() as patch:
         if len(devices) > 1:
-            patch.setattr("keras_bert_rebuild.kernels.jax_attention._data_parallel", lambda: parallel)
+            patch.setattr("keras_bert_rebuild.kernels.jax_devices._data_parallel", lambda: parallel)
         program = jax.jit(gradients).trace(x, x, x, mask).lower(lowering_platforms=("tpu",)).compile()
     return program.as_text(), program.memory_analysis().temp_size_in_bytes
 

@@ -9,11 +9,11 @@ import sys
 import jax
 import jax.numpy as jnp
 import keras
-import numpy as np
 from jax.experimental import topologies
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.anatomy.part import MODEL
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import unwritten
 from keras_bert_rebuild.kernels.jax_devices import compiling_for_cuda
@@ -21,6 +21,7 @@ from keras_bert_rebuild.layers.keras_layers import skipped_initialization
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import make_optimizer
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.compile_model import compile_model
+from keras_bert_rebuild.training.distributed.distribution import BATCH, ByTable
 
 # The compiler must not look for a chip, and other processes may use it at the same time.
 ENVIRONMENT = {"TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
@@ -51,14 +52,15 @@ def make_compiled_model(config, settings):
     return model
 
 
-def step_arguments(model, batch_size, seq_len, replicated=None, split=None):
+def step_arguments(model, batch_size, seq_len, layout_of=lambda variable: None, split=None):
     """Shapes and dtypes of the arguments of `model.train_step` on JAX: the state and a batch.
 
     Args:
         model: a compiled model.
         batch_size: examples.
         seq_len: tokens of an example.
-        replicated, split: how the state and the batch are sharded; None for one device.
+        layout_of: a function from a variable to its sharding.
+        split: the sharding of the batch; None for one device.
     """
     variables = (
         model.trainable_variables,
@@ -67,7 +69,7 @@ def step_arguments(model, batch_size, seq_len, replicated=None, split=None):
         model.metrics_variables,
     )
     state = tuple(
-        [jax.ShapeDtypeStruct(tuple(v.shape), jnp.dtype(v.dtype), sharding=replicated) for v in part] for part in variables
+        [jax.ShapeDtypeStruct(tuple(v.shape), jnp.dtype(v.dtype), sharding=layout_of(v)) for v in part] for part in variables
     )
 
     def ids(*shape):
@@ -79,7 +81,7 @@ def step_arguments(model, batch_size, seq_len, replicated=None, split=None):
 
 
 def compile_for_slice(config, settings, slice_):
-    """Compile the training step with the TPU compiler, the batch split over the chips of a slice and the state on each.
+    """Compile the training step with the TPU compiler, the batch split over the chips of a slice, the state by `distribute`.
 
     The dtype policy is that of the process.
 
@@ -124,12 +126,17 @@ def compile_for_gpu(config, settings, target, capability, examples):
 def _compiled(config, settings, devices, examples, platform):
     """The compiled program of a step whose examples are split over devices."""
     model = make_compiled_model(config, settings)
-    mesh = Mesh(np.array(devices), ("batch",))
-    replicated, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec("batch"))
-    arguments = step_arguments(model, examples, settings.all_phases[0].seq_len, replicated, split)
+    mesh = keras.distribution.DeviceMesh((len(devices), 1), (BATCH, MODEL), devices)
+    table = ByTable(mesh, with_batch=settings.distribute == "sharded")
+    split = NamedSharding(mesh.backend_mesh, PartitionSpec(BATCH))
+    layout_of = lambda variable: table.get_variable_layout(variable).backend_layout  # noqa: E731
+    arguments = step_arguments(model, examples, settings.all_phases[0].seq_len, layout_of, split)
     # As `fit` compiles it: the new state reuses the memory of the old one.
-    step = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, replicated))
-    return step.trace(*arguments).lower(lowering_platforms=(platform,)).compile()
+    layouts = [[argument.sharding for argument in part] for part in arguments[0][:-1]]
+    whole = NamedSharding(mesh.backend_mesh, PartitionSpec())
+    step = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, (*layouts, whole)))
+    with table.scope():
+        return step.trace(*arguments).lower(lowering_platforms=(platform,)).compile()
 
 
 def _report(compiled):

@@ -80,10 +80,10 @@ class Plan:
     """The time of computation: operations / (devices · operations per second of a device · utilisation)."""
 
     all_reduce_bytes: int
-    """Bytes of the gradients that each device contributes to the all-reduce."""
+    """Bytes of the gradients that each device contributes to the all-reduce; to the reduce-scatter if weights are sharded."""
 
     all_reduce_seconds: float
-    """The time of the all-reduce at the bandwidth of the links, without overlap with computation."""
+    """The time of that sum at the bandwidth of the links, and of gathering sharded weights, without overlap with computation."""
 
     update_seconds: float
     """The time of the update at the bandwidth of the memory: weights and optimizer read and written, gradients read; 0 if unknown.
@@ -126,19 +126,8 @@ BILLION = 1_000_000_000
 
 # The settings that a plan depends on.
 SETTINGS = (
-    "batch_size",
-    "seq_len",
-    "max_predictions",
-    "mask_rate",
-    "dtype",
-    "objective",
-    "generator_size",
-    "next_sentence",
-    "optimizer",
-    "ema",
-    "gradient_accumulation_steps",
-    "remat",
-    "loss_chunk",
+    *("batch_size", "seq_len", "max_predictions", "mask_rate", "dtype", "objective", "generator_size", "next_sentence"),
+    *("optimizer", "ema", "gradient_accumulation_steps", "remat", "loss_chunk", "distribute"),
 )
 
 
@@ -160,8 +149,8 @@ def plan(
 ) -> Plan:
     """Plan a pretraining as `pretrain` would run it: memory, step time, device hours.
 
-    Every device holds all weights and a part of the batch. The time of a step is the sum of three: computation, the all-reduce of
-    the gradients at the bandwidth of the links, and the update at the bandwidth of the memory. Computation is derived from
+    Every device holds a part of the batch and, unless `distribute="sharded"`, all weights. The time of a step is the sum of three:
+    computation, sums and gathers at the bandwidth of the links, and the update at that of the memory. Computation is derived from
     measured steps (`measured_steps.MEASURED`, by the formula of `step_time`), or from the given fraction of the published FLOP/s.
 
     Args:
@@ -222,10 +211,10 @@ def plan(
         times = "" if passes == 1 else f" times gradient_accumulation_steps={passes}"
         raise ValueError(f"batch_size must be a multiple of the {topology.count} devices{times}; got {phase.batch_size}.")
     per_device = phase.batch_size // (topology.count * passes)
-    memory = step_memory(config, run, topology.kind, per_device)
+    memory = step_memory(config, run, topology.kind, per_device, topology.count)
     measured = measure_memory(config, run, per_device) if measure else None
     if measured is None:
-        at_once, largest = memory.total, largest_batch(config, run, topology.kind, topology.device.memory)
+        at_once, largest = memory.total, largest_batch(config, run, topology.kind, topology.device.memory, topology.count)
     else:
         at_once, largest = measured.total, measured.largest(topology.device.memory)
     filled = 1.0 if packing or real_tokens is None else real_tokens
@@ -238,7 +227,9 @@ def plan(
     else:
         compute, derived = load.flops / (rate * utilisation), "the MFU that was given"
     size = gradient_bytes(config, run) if topology.count > 1 else 0
-    all_reduce = passes * topology.all_reduce_seconds(size)
+    # An all-reduce is a scatter of sums and a gather, of weights if these are sharded.
+    gathered = num_params(config, run) * (2 if run.dtype == "mixed_bfloat16" else 4) if run.distribute == "sharded" else size
+    all_reduce = passes * (topology.all_reduce_seconds(size) + topology.all_reduce_seconds(gathered)) / 2
     # The matrix products of Muon are assumed to be as efficient as the model's.
     update = update_seconds(memory, topology.device) + orthogonal_flops(config, run) / load.flops * compute
     seconds = compute + all_reduce + update
@@ -281,6 +272,8 @@ def plan(
 
 
 def _config(model, vocab_size, run):
+    if run.distribute not in ("auto", "data", "sharded"):
+        raise ValueError(f"distribute must be 'data' or 'sharded' in a plan; got {run.distribute!r}.")
     values = run.learned.fields(model.to_dict() if isinstance(model, BertConfig) else size_fields(model))
     return BertConfig.from_dict(values if vocab_size is None else {**values, "vocab_size": vocab_size})
 

@@ -11,8 +11,9 @@ from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE, OPTIMIZERS, OptimizerSettings
 from keras_bert_rebuild.recipes.probing.probe_files import LEAST, probe_files
 from keras_bert_rebuild.recipes.run_log import LOGS
-from keras_bert_rebuild.recipes.settings import check_settings, plain, setting, settings_from_dict, size_fields
+from keras_bert_rebuild.recipes.settings import check_settings, is_whole, plain, setting, settings_from_dict, size_fields
 from keras_bert_rebuild.training.distributed.distribution import KINDS
+from keras_bert_rebuild.training.distributed.hosts import AUTO
 
 __all__ = ["DTYPES", "INSTEAD_OF_PHASES", "MASKING", "NEXT_SENTENCE", "OF_A_START", "OPTIMIZERS", "PretrainSettings"]
 
@@ -21,6 +22,10 @@ DTYPES = ("float32", "mixed_bfloat16")
 OF_A_START = ("hosts", "host_index", "coordinator")
 # Settings that a run's file has as `phases`, and that are without effect beside `phases`.
 INSTEAD_OF_PHASES = ("steps", "batch_size", "seq_len", "max_predictions", "batch_warmup", "batch_warmup_steps")
+
+
+def _are_hosts(value):
+    return value == AUTO or (is_whole(value) and value >= 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,19 +90,21 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
 
     distribute: str = setting("auto", choices=KINDS)
     """Devices: none (a single one), mirrored (all GPUs of a host, TensorFlow), data (data parallelism over all devices of all
-    hosts, JAX), model (the weights are sharded as well, JAX) or auto (data or mirrored where there are several devices)."""
+    hosts, JAX), sharded (weights and optimizer are divided as well, as by FSDP, JAX), model (tensor parallelism, JAX) or auto (data
+    or mirrored where there are several devices)."""
 
     model_devices: int | None = setting(None, least=1)
-    """Devices that share one copy of the weights with model parallelism (default: those of one host)."""
+    """Devices that compute one replica together (default: those of one host with model, 1 with sharded)."""
 
-    hosts: int | None = setting(None, least=1)
-    """Number of hosts that train together, all started with the same settings (default: one)."""
+    hosts: int | str | None = setting(None, accepts=_are_hosts, words="a whole number of at least 1 or 'auto'")
+    """Number of hosts that train together, all started with the same settings; auto asks Slurm, Kubernetes, Open MPI or the TPU
+    pod (default: one)."""
 
     host_index: int | None = setting(None, least=0)
-    """Index of this host, from 0 (default: detected by JAX on Cloud TPU, Slurm and Open MPI)."""
+    """Index of this host, from 0 (default: as with auto)."""
 
     coordinator: str | None = None
-    """Address of host 0 and a free port on it (default: detected by JAX, as above)."""
+    """Address of host 0 and a free port on it (default: as with auto)."""
 
     def __post_init__(self) -> None:
         for name, value in objective_defaults(self).items():

@@ -233,7 +233,7 @@ def plan_of(
         tokens=tokens,
         passes=tokens / max(corpus_tokens, 1),
         minutes=settings.minutes or seconds / 60,
-        memory=step_memory(config, of_one, "gpu" if accelerated else "cpu", rows).total,
+        memory=step_memory(config, of_one, "gpu" if accelerated else "cpu", rows, devices).total,
         available=None if accelerated else available_bytes(),
     )
 

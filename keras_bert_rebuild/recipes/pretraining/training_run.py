@@ -17,7 +17,7 @@ from keras_bert_rebuild.recipes.probing.probes import record_baselines
 from keras_bert_rebuild.recipes.run_log import RunLog
 from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, trained_flops
 from keras_bert_rebuild.training.compile_model import compile_model
-from keras_bert_rebuild.training.distributed.distribution import Distribution
+from keras_bert_rebuild.training.distributed.distribution import Distribution, on_one_device
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, gathered
 from keras_bert_rebuild.training.optimizers.by_path import averaged_weights
 from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss, StopOnSignal, StopTogether
@@ -117,7 +117,7 @@ class TrainingRun:
             return
         if self.probes is not None:
             record_baselines(self.probes, self.folder, start // self.accumulation, again=self.budget is not None)
-        ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
+        ceiling = on_one_device()(matrix_ceiling)(keras.config.dtype_policy().compute_dtype) * self.where.devices
         table, written = None, start // self.accumulation  # the last step with a row
         if self.where.writes:
             names = columns(self.settings.learned, self.probes.columns if self.probes is not None else ())

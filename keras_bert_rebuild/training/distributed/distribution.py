@@ -4,6 +4,7 @@ The only module that knows what Keras supports on which backend.
 """
 
 import contextlib
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Self
@@ -17,10 +18,12 @@ from keras_bert_rebuild.models.devices_in_use import enter_devices, expect_use, 
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.training.distributed.hosts import host_count, host_index, join_hosts, whole_array
 
-KINDS = ("auto", "none", "mirrored", "data", "model")
+KINDS = ("auto", "none", "mirrored", "data", "sharded", "model")
+# The kinds under which several devices may share the weights of one replica.
+WITH_MODEL_DEVICES = ("model", "sharded")
 # The kinds that each backend supports, and a hint about the others.
 OF_BACKEND = {
-    "jax": (("none", "data", "model"), "use 'data', which does the same, on several hosts and TPUs too"),
+    "jax": (("none", "data", "sharded", "model"), "use 'data', which does the same, on several hosts and TPUs too"),
     "tensorflow": (("none", "mirrored"), "use 'mirrored' for the GPUs of one host; for anything else set KERAS_BACKEND=jax"),
     "torch": (("none",), "it trains on one device; for several devices set KERAS_BACKEND=jax, or tensorflow on one host"),
 }
@@ -30,7 +33,7 @@ def distribute(
     kind: str = "auto",
     *,
     model_devices: int | None = None,
-    hosts: int | None = None,
+    hosts: int | str | None = None,
     host_index: int | None = None,
     coordinator: str | None = None,
 ) -> "Distribution":
@@ -47,11 +50,12 @@ def distribute(
 
     Args:
         kind: "none", one device; "mirrored", TensorFlow's `MirroredStrategy` over the GPUs of one host (or its logical CPUs);
-            "data", a part of the batch on every device, and "model", a part of the batch and of the weights on every device by
-            `LAYOUT`, both on JAX, on GPUs, TPUs and CPUs of any number of hosts; "auto", "data" or "mirrored" if there
-            are several devices.
-        model_devices: with "model", the number of devices that share the weights of one replica; None for the devices of one host.
-            It should divide the number of attention heads.
+            "data", a part of the batch on every device; "sharded", in addition a part of the weights, their gradients and the
+            optimizer on every device, gathered block by block where they are used (ZeRO-3, FSDP); "model", a part of the batch and
+            of the computation of each block by `LAYOUT`, these three on JAX, on GPUs, TPUs and CPUs of any number of hosts; "auto",
+            "data" or "mirrored" if there are several devices.
+        model_devices: with "model" and "sharded", the number of devices that compute one replica by `LAYOUT`; None for the devices
+            of one host with "model" and 1 with "sharded". It should divide the number of attention heads.
         hosts, host_index, coordinator: see `join_hosts`, if several hosts train together.
 
     Returns:
@@ -70,8 +74,9 @@ def choose_devices(kind="auto", model_devices=None, hosts=None, host_index=None,
     """Same as `distribute` but without the warning, for callers that always enter the context."""
     if kind not in KINDS:
         raise ValueError(f"distribute must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
-    if model_devices is not None and kind != "model":
-        raise ValueError(f"model_devices is for distribute='model'; got model_devices={model_devices} with {kind!r}.")
+    if model_devices is not None and kind not in WITH_MODEL_DEVICES:
+        kinds = " or ".join(map(repr, WITH_MODEL_DEVICES))
+        raise ValueError(f"model_devices is for distribute={kinds}; got model_devices={model_devices} with {kind!r}.")
     backend = keras.config.backend()
     if kind != "auto" and kind not in OF_BACKEND[backend][0]:
         raise ValueError(f"distribute={kind!r} is not available on {backend}: {OF_BACKEND[backend][1]}.")
@@ -85,7 +90,7 @@ class Distribution(contextlib.AbstractContextManager):
     """The devices of a training, and the rows of a batch that this host provides. The model is created in this context.
 
     Args:
-        kind: "none", "mirrored", "data" or "model".
+        kind: "none", "mirrored", "data", "sharded" or "model".
         devices: number of devices on all hosts together.
         replicas: number of parts that a batch is split into.
         scope: a function that returns a context manager; None for none.
@@ -145,19 +150,19 @@ def _jax_distribution(kind, model_devices):
     devices = keras.distribution.list_devices()
     count, hosts = len(devices), host_count()
     if kind == "none" and hosts > 1:
-        raise ValueError(f"distribute must be 'data' or 'model' for {hosts} hosts; got 'none'.")
+        raise ValueError(f"distribute must be 'data', 'sharded' or 'model' for {hosts} hosts; got 'none'.")
     if kind == "none" or (kind == "auto" and count == 1):
         return Distribution("none")
-    if kind != "model":
+    if kind not in WITH_MODEL_DEVICES:
         data = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
         return Distribution("data", count, count, data.scope)
-    shared = count // hosts if model_devices is None else model_devices
     per_host = count // hosts
+    shared = (per_host if kind == "model" else 1) if model_devices is None else model_devices
     if shared < 1 or count % shared or (per_host % shared and shared % per_host):
         raise ValueError(f"model_devices must divide {count} devices, {per_host} per host, into equal parts; got {shared}.")
 
     mesh = keras.distribution.DeviceMesh((count // shared, shared), (BATCH, MODEL), devices)
-    return Distribution("model", count, count // shared, ByTable(mesh).scope)
+    return Distribution(kind, count, count // shared, ByTable(mesh, with_batch=kind == "sharded").scope)
 
 
 def whole_model(model, copied=False):
@@ -221,44 +226,60 @@ def _table():
 LAYOUT = _table()
 
 
-def axes_of(path, shape, model_devices):
-    """The sharding of a weight by the table: the mesh axis of every dimension, None for dimensions that are not split.
+def axes_of(path, shape, model_devices, owners=1):
+    """The sharding of a weight: the mesh axis of every dimension, None for dimensions that are not split.
 
     Args:
         path: the path of the variable.
         shape: its shape.
-        model_devices: number of devices that share the weights of one replica.
+        model_devices: number of devices that compute one replica, which share the weights of the table.
+        owners: number of replicas that share all weights, along the first remaining dimension that they divide; 1 where each
+            replica has its own.
 
     Example:
 
     >>> axes_of("Embedding-Token/embeddings", (30522, 768), 2), axes_of("Embedding-Token/embeddings", (30522, 768), 4)
     (('model', None), (None, 'model'))
+    >>> axes_of("Embedding-Token/embeddings", (30522, 768), 1, owners=8), axes_of("MLM-Sim/bias", (30522,), 1, owners=8)
+    ((None, 'batch'), (None,))
     """
-    choices = next((choices for pattern, choices in LAYOUT if re.fullmatch(pattern, path)), ())
-    whole = (None,) * len(shape)
-    return next((axes for axes in choices if _divides(axes, shape, model_devices)), whole)
+    choices = next((choices for pattern, choices in LAYOUT if re.fullmatch(pattern, path)), ()) if model_devices > 1 else ()
+    axes = next((axes for axes in choices if _divides(axes, shape, model_devices)), (None,) * len(shape))
+    free = [i for i, axis in enumerate(axes) if axis is None and shape[i] % owners == 0]
+    return axes if owners == 1 or not free else (*axes[: free[0]], BATCH, *axes[free[0] + 1 :])
+
+
+def part_held(weights, owners):
+    """The part of all weights that each of the replicas holds that share them.
+
+    Args:
+        weights: pairs of a path and a shape.
+        owners: number of replicas.
+    """
+    sizes = [(math.prod(shape), BATCH in axes_of(path, shape, 1, owners)) for path, shape in weights]
+    return sum(size / owners if is_split else size for size, is_split in sizes) / sum(size for size, _ in sizes)
 
 
 class ByTable(keras.distribution.ModelParallel):
-    """`keras.distribution.ModelParallel` with the table as its `LayoutMap`, which checks that the shape of a weight can be split.
+    """`keras.distribution.ModelParallel` with `axes_of` instead of a `LayoutMap`, which does not know whether a shape can be split.
 
     Args:
         mesh: a `keras.distribution.DeviceMesh` with the axes "batch" and "model".
+        with_batch: whether replicas share the weights, too.
     """
 
-    def __init__(self, mesh):
-        rows = keras.distribution.LayoutMap(mesh)
-        for pattern, choices in LAYOUT:
-            rows[pattern] = choices[0]
+    def __init__(self, mesh, with_batch=False):
         # Every process provides its own rows of a batch, which Keras must not shard.
-        super().__init__(layout_map=rows, batch_dim_name=BATCH, auto_shard_dataset=False)
-        self.model_devices = dict(zip(mesh.axis_names, mesh.shape, strict=True))[MODEL]
+        layouts = keras.distribution.LayoutMap(mesh)
+        super().__init__(layout_map=layouts, batch_dim_name=BATCH, auto_shard_dataset=False)
+        replicas, self.model_devices = mesh.shape
+        self.owners = replicas if with_batch else 1
 
     def get_variable_layout(self, variable):
-        layout = super().get_variable_layout(variable)
-        if _divides(layout.axes, variable.shape, self.model_devices):
-            return layout
-        return keras.distribution.TensorLayout(axes_of(variable.path, variable.shape, self.model_devices), self.device_mesh)
+        """The layout of a new variable, as Keras asks for it; optimizers have that of the weight, and seeds are whole."""
+        owners = self.owners if keras.backend.is_float_dtype(variable.dtype) else 1
+        axes = axes_of(variable.path, variable.shape, self.model_devices, owners)
+        return keras.distribution.TensorLayout(axes, self.device_mesh)
 
 
 def _divides(axes, shape, model_devices):

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import os
 import sys
+import time
 
 import keras
 import numpy as np
@@ -14,6 +15,12 @@ from keras_bert_rebuild.kernels import traits
 # The environment variables that `keras.distribution.initialize` reads for missing arguments.
 ADDRESSES, COUNT, INDEX = (f"KERAS_DISTRIBUTION_{name}" for name in ("JOB_ADDRESSES", "NUM_PROCESSES", "PROCESS_ID"))
 
+
+# The number of hosts, and this one's index, are those of a cluster that JAX knows.
+AUTO = "auto"
+
+# Seconds that host 0 waits for the others to end: without its service JAX aborts them before they can say why.
+LAST = 10
 
 # The exit code of a process whose training failed on its host, for example because another host stopped.
 EXIT_CODE = 3
@@ -26,24 +33,51 @@ class DisagreementError(ValueError):
 def join_hosts(hosts=None, host_index=None, coordinator=None):
     """Join the other hosts of a training; do nothing if there is one host, or if the process has already joined.
 
-    Missing arguments are read from the environment variables of `keras.distribution.initialize`; if only the number of hosts is
-    known, JAX finds the rest on Cloud TPU, Slurm and Open MPI.
+    Missing arguments are read from the environment variables of `keras.distribution.initialize`; what they lack, JAX reads from
+    Slurm, Kubernetes, Open MPI or a TPU pod.
 
     Args:
-        hosts: number of processes that train together, one on each host.
+        hosts: number of processes that train together, usually one on each host; "auto" for as many as the cluster started.
         host_index: the index of this one, from 0.
         coordinator: `address:port`, a free port of host 0; the same on all hosts.
 
     Raises:
         ValueError: the arguments are inconsistent, the backend does not support several hosts, or the others do not answer.
+
+    Reference: https://docs.jax.dev/en/latest/_autosummary/jax.distributed.initialize.html for the clusters.
     """
-    hosts = _whole_number("hosts", hosts, COUNT)
+    is_auto = hosts == AUTO
+    hosts = None if is_auto else _whole_number("hosts", hosts, COUNT)
     host_index = _whole_number("host_index", host_index, INDEX)
     coordinator = coordinator or os.environ.get(ADDRESSES)
     if hosts is None and (host_index is not None or coordinator is not None):
-        raise ValueError(f"hosts must be set, the number of hosts; got only host_index={host_index}, coordinator={coordinator}.")
-    if hosts in (None, 1):
+        got = f"{AUTO!r} beside" if is_auto else "only"
+        raise ValueError(f"hosts must be the number of hosts; got {got} host_index={host_index}, coordinator={coordinator}.")
+    if not is_auto:
+        if hosts in (None, 1):
+            return
+        _check_numbers(hosts, host_index, coordinator)
+    if not traits.has_several_hosts():
+        backend = keras.config.backend()
+        raise ValueError(f"several hosts must train with JAX; the backend is {backend}: set KERAS_BACKEND=jax.")
+    import jax
+
+    if jax.distributed.is_initialized():
+        if not is_auto and hosts != jax.process_count():
+            raise ValueError(f"hosts must be {jax.process_count()}, the number that this process has joined; got {hosts}.")
         return
+    try:
+        keras.distribution.initialize(coordinator, hosts, host_index)
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        if is_auto:
+            cluster = f"hosts={AUTO!r} must run under Slurm, Kubernetes, Open MPI or on a TPU pod; JAX could not join one here"
+            raise ValueError(f"{cluster}: {reason}; elsewhere set hosts, host_index and coordinator.") from None
+        raise ValueError(f"the {hosts} hosts of this training could not be joined: {reason}.") from None
+
+
+def _check_numbers(hosts, host_index, coordinator):
+    """Refuse a number of hosts, an index and an address that contradict each other."""
     if hosts < 1:
         raise ValueError(f"hosts must be at least 1; got {hosts}.")
     if host_index is not None and not 0 <= host_index < hosts:
@@ -52,20 +86,6 @@ def join_hosts(hosts=None, host_index=None, coordinator=None):
         raise ValueError(f"host_index must be set, the index among {hosts} hosts; got only the coordinator {coordinator}.")
     if coordinator is not None and not coordinator.split(",")[0].rpartition(":")[2].isdigit():
         raise ValueError(f"coordinator must be address:port, a free port of host 0; got {coordinator!r}.")
-    if not traits.has_several_hosts():
-        backend = keras.config.backend()
-        raise ValueError(f"several hosts must train with JAX; the backend is {backend}: set KERAS_BACKEND=jax.")
-    import jax
-
-    if jax.distributed.is_initialized():
-        if hosts != jax.process_count():
-            raise ValueError(f"hosts must be {jax.process_count()}, the number that this process has joined; got {hosts}.")
-        return
-    try:
-        keras.distribution.initialize(coordinator, hosts, host_index)
-    except (RuntimeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise ValueError(f"the {hosts} hosts of this training could not be joined: {reason}.") from None
 
 
 def host_count():
@@ -166,6 +186,8 @@ def _leave_alone():
     with contextlib.suppress(OSError, ValueError):  # the stream is closed
         sys.stdout.flush()
         sys.stderr.flush()
+    if host_index() == 0 and host_count() > 2:
+        time.sleep(LAST)
     os._exit(EXIT_CODE)
 
 

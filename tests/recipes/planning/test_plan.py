@@ -119,7 +119,7 @@ def test_a_plan_is_plain_values():
         ({"gpu": "l4", "packing": "yes"}, "packing must be one of True, False; got 'yes'"),
         ({"gpu": "l4", "tokens": -5}, "tokens must be a number of at least 1; got -5"),
         ({"gpu": "l4", "tokens": float("nan")}, "tokens must be a number of at least 1; got nan"),
-        ({"gpu": "l4", "steps": 5}, "a plan accepts the settings batch_size, .*loss_chunk; got steps"),
+        ({"gpu": "l4", "steps": 5}, "a plan accepts the settings batch_size, .*distribute; got steps"),
         ({"gpu": "l4", "compile": True}, "compile must be for a slice of v5e, v5p, v6e, .*got NVIDIA L4"),
         ({"tpu": "v4:2x2x1", "compile": True}, "compile must be for a slice of v5e, v5p, v6e, .*got TPU v4"),
         ({"gpu": "l4", "model": "huge"}, "one of the sizes tiny, mini, small, medium, base, large"),

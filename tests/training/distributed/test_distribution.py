@@ -42,8 +42,11 @@ def test_unsupported_kinds_are_refused_with_a_backend_that_supports_them(kind):
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"kind": "tpu"}, "distribute must be one of 'auto', 'none', 'mirrored', 'data', 'model'; got 'tpu'"),
-        ({"kind": "auto", "model_devices": 2}, "model_devices is for distribute='model'; got model_devices=2 with 'auto'"),
+        ({"kind": "tpu"}, "distribute must be one of 'auto', 'none', 'mirrored', 'data', 'sharded', 'model'; got 'tpu'"),
+        (
+            {"kind": "auto", "model_devices": 2},
+            "model_devices is for distribute='model' or 'sharded'; got model_devices=2 with 'auto'",
+        ),
     ],
 )
 def test_an_invalid_argument_is_named(told, sentence):
@@ -134,6 +137,22 @@ def test_all_weights_of_a_block_are_sharded_except_those_added_after_a_sum(paths
 )
 def test_a_weight_is_sharded_along_the_first_axes_that_divide_it(path, shape, devices, axes):
     assert axes_of(path, shape, devices) == axes
+
+
+@pytest.mark.parametrize(
+    ("path", "shape", "devices", "axes"),
+    [
+        ("Embedding-Token/embeddings", (30522, 768), 1, (None, "batch")),
+        ("Embedding-Token/embeddings", (30528, 768), 2, ("model", "batch")),
+        ("Encoder-1-FeedForward/intermediate/kernel", (768, 3072), 1, ("batch", None)),
+        ("Encoder-1-FeedForward/intermediate/kernel", (768, 3072), 2, ("batch", "model")),
+        ("Encoder-1-FeedForward/intermediate/bias", (3072,), 2, ("model",)),
+        ("a/layer/of/the/user/kernel", (6, 40), 1, (None, "batch")),
+        ("NSP/bias", (2,), 1, (None,)),
+    ],
+)
+def test_replicas_that_share_weights_divide_the_first_remaining_dimension(path, shape, devices, axes):
+    assert axes_of(path, shape, devices, owners=8) == axes
 
 
 KIND = {"tensorflow": "mirrored", "jax": "data"}.get(BACKEND)

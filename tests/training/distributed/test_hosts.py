@@ -45,8 +45,9 @@ def test_one_host_joins_nobody(told):
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"host_index": 1}, "hosts must be set, the number of hosts; got only host_index=1"),
-        ({"coordinator": "a:1"}, "hosts must be set, the number of hosts; .* coordinator=a:1"),
+        ({"host_index": 1}, "hosts must be the number of hosts; got only host_index=1"),
+        ({"coordinator": "a:1"}, "hosts must be the number of hosts; .* coordinator=a:1"),
+        ({"hosts": "auto", "host_index": 1}, "hosts must be the number of hosts; got 'auto' beside host_index=1"),
         ({"hosts": 0}, "hosts must be at least 1; got 0"),
         ({"hosts": 2, "host_index": 2}, "host_index must be from 0 to 1, for 2 hosts; got 2"),
         ({"hosts": 2, "host_index": -1}, "host_index must be from 0 to 1, for 2 hosts; got -1"),
@@ -64,6 +65,14 @@ def test_an_invalid_number_is_reported_with_its_environment_variable(monkeypatch
     monkeypatch.setenv("KERAS_DISTRIBUTION_NUM_PROCESSES", "two")
     with pytest.raises(ValueError, match="hosts must be a whole number; got 'two' from KERAS_DISTRIBUTION_NUM_PROCESSES"):
         join_hosts()
+
+
+@pytest.mark.skipif(not IS_JAX, reason="only JAX joins hosts")
+def test_a_process_that_no_cluster_started_is_told_what_to_set():
+    with pytest.raises(
+        ValueError, match=r"^hosts='auto' must run under Slurm, .*; elsewhere set hosts, host_index and coordinator\.$"
+    ):
+        join_hosts("auto")
 
 
 @pytest.mark.skipif(IS_JAX, reason="JAX can")
