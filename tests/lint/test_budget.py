@@ -22,17 +22,17 @@ ROOMS = {
     "families": (15, 1480),
     "files": (11, 1110),
     "interpret": (20, 2090),
-    "kernels": (33, 2110),
+    "kernels": (34, 2150),
     "layers": (23, 1440),
     "models": (33, 2910),
     "optimizers": (4, 10),
     "pretrained": (18, 2020),
-    "recipes": (43, 4420),
+    "recipes": (43, 4430),
     "search": (13, 1310),
     "tasks": (36, 4250),
     "text": (18, 2380),
     "the package itself": (10, 580),
-    "training": (27, 2470),
+    "training": (27, 2490),
 }
 # By how many lines of code a room may be smaller than its budget before the table has to say so.
 SLACK = 30
