@@ -25,7 +25,7 @@ def sharded():
 @pytest.mark.parametrize("kind", [kind for kind in SHARDED if kind != "one"])
 def test_devices_that_share_the_weights_take_the_steps_of_one(sharded, variant, kind):
     losses = {kind: trained["losses"] for kind, trained in sharded[variant].items()}
-    assert losses["one"][0] != losses["one"][1]
+    assert len(set(losses["one"])) > 3
     np.testing.assert_allclose(losses[kind], losses["one"], rtol=0, atol=1e-5)
 
 
