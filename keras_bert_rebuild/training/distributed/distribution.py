@@ -51,9 +51,9 @@ def distribute(
     Args:
         kind: "none", one device; "mirrored", TensorFlow's `MirroredStrategy` over the GPUs of one host (or its logical CPUs);
             "data", a part of the batch on every device; "sharded", in addition a part of the weights, their gradients and the
-            optimizer on every device, gathered block by block where they are used (ZeRO-3, FSDP); "model", a part of the batch and
-            of the computation of each block by `LAYOUT`, these three on JAX, on GPUs, TPUs and CPUs of any number of hosts; "auto",
-            "data" or "mirrored" if there are several devices.
+            optimizer on every device (Rajbhandari et al., 2020, ZeRO), where weights that a step has gathered may stay whole until
+            its backward pass; "model", a part of the batch and of the computation of each block by `LAYOUT`, these three on JAX, on
+            GPUs, TPUs and CPUs of any number of hosts; "auto", "data" or "mirrored" if there are several devices.
         model_devices: with "model" and "sharded", the number of devices that compute one replica by `LAYOUT`; None for the devices
             of one host with "model" and 1 with "sharded". It should divide the number of attention heads.
         hosts, host_index, coordinator: see `join_hosts`, if several hosts train together.
