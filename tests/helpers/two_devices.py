@@ -14,7 +14,7 @@ from keras_bert_rebuild import distribute, pretrain
 from keras_bert_rebuild.layers import Dropout, MultiHeadSelfAttention
 
 BACKEND = keras.config.backend()
-KIND = {"tensorflow": "mirrored", "jax": "data"}[BACKEND]
+KIND = {"tensorflow": "mirrored", "jax": "data", "torch": "none"}[BACKEND]
 
 
 def two_devices():
