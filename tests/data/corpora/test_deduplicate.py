@@ -339,7 +339,6 @@ def test_stores_that_are_mixed_share_nothing_across_their_split(tmp_path, vocabu
             {"deduplicate": "exact", "apart_from": ["other"]},
             "expected a folder that `keras-bert prepare` wrote; other does not exist",
         ),
-        ({"deduplicate": "exact", "part": (0, 2)}, "'no' for a corpus prepared in parts, .*; got 'exact' and 2 parts"),
     ],
 )
 def test_impossible_settings_are_one_sentence_and_nothing_is_written(tmp_path, vocabulary, options, message):
