@@ -73,7 +73,8 @@ class Index(IndexState):
                 vector, or "binary", signs. Sparse: "float32" or "float16". Tokens: "float16" (default), "int8" or "float32".
             rescoring: dtype of a second copy of int8 or binary vectors of a new index, to rescore candidates: "none", "float16",
                 "float32", or for binary ones "int8". None is "int8" for binary, and "none" for others.
-            language: language of the texts of a new index, for the stems and stop words of BM25; None is English.
+            language: language of the texts of a new index, for the stems and stop words of BM25; None is English. "none" for texts
+                of several languages, or of one without spaces between words, such as Chinese: words as they are.
             model_path: where the model is, if `model` is an object, so that the index finds it later.
             overwrite: prepare a new index in place of the one that is there, which the first `add` or `update` replaces.
 

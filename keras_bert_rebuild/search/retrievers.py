@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.search.documents import is_storable
 
 # Judged documents that are read from an index at once.
 _JUDGED = 1000
@@ -150,7 +151,7 @@ def checked_queries(queries):
     """The queries as a list of texts.
 
     Raises:
-        ValueError: queries is a string instead of a list of texts, or an item is not a string.
+        ValueError: queries is a string instead of a list of texts, or an item is not a string, or not one in UTF-8.
     """
     if isinstance(queries, (str, bytes)):
         raise ValueError(f"queries must be a list of texts; got the string {queries[:40]!r}: put it into a list.")
@@ -158,6 +159,9 @@ def checked_queries(queries):
     wrong = next((query for query in queries if not isinstance(query, str)), None)
     if wrong is not None:
         raise ValueError(f"queries must be texts; got {type(wrong).__name__} {str(wrong)[:40]!r}.")
+    wrong = next((query for query in queries if not is_storable(query)), None)
+    if wrong is not None:
+        raise ValueError(f"queries must be texts in UTF-8; got {printable(wrong[:40])!r}.")
     return queries
 
 

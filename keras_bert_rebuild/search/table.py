@@ -198,13 +198,15 @@ class Table:
         """Index the words of the texts for BM25, unless they are.
 
         Args:
-            language: language of the texts, for the stems and stop words of BM25.
+            language: language of the texts, for the stems and stop words of BM25; "none" to have neither.
         """
         from lancedb.index import FTS
 
         if not self.has_index(TEXT):
             self._table.checkout_latest()
-            self._table.create_index(TEXT, config=FTS(language=language))
+            # The segmenter for scripts without spaces is not for all: its stop words are those of every language, "war" and "die".
+            without = {"base_tokenizer": "icu/split", "stem": False, "remove_stop_words": False}
+            self._table.create_index(TEXT, config=FTS(**(without if language == "none" else {"language": language})))
 
     def has_index(self, column: str) -> bool:
         """Whether a column is indexed."""

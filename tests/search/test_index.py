@@ -253,6 +253,7 @@ def test_documents_are_found_by_their_ids(built):
     ("arguments", "options", "message"),
     [
         (("a query",), {}, "queries must be a list of texts; got the string 'a query': put it into a list"),
+        ((["a \ud800"],), {"by": "bm25"}, "queries must be texts in UTF-8; got 'a "),
         (([1],), {}, "queries must be texts; got int '1'"),
         ((["q"], 0), {}, "top_k must be a whole number of at least 1; got 0"),
         ((["q"], True), {}, "top_k must be a whole number of at least 1; got True"),
@@ -322,6 +323,14 @@ def test_the_language_of_an_index_is_that_of_its_stems(tmp_path):
         index.add([{"id": "a", "text": "the cats"}, {"id": "b", "text": "die Häuser"}])
         index.add([{"id": str(number), "text": "x"} for number in range(3)])
         assert [hit.id for hit in index.search([{"English": "cat", "German": "Haus"}[language]], by="bm25")[0]] == hits
+
+
+def test_without_a_language_words_of_any_script_are_found_and_no_word_is_a_stop_word(tmp_path):
+    index = Index.open(tmp_path / "index", language="none")
+    texts = ["红狐狸跑了", "東京に行きました", "ภาษาไทยง่ายมาก", "the war of type 2"]
+    index.add({"id": number, "text": text} for number, text in enumerate(texts))
+    for query, number in (("狐狸", 0), ("東京", 1), ("ไทย", 2), ("war", 3), ("2", 3)):
+        assert [hit.id for hit in index.search([query], by="bm25")[0]] == [number], query
 
 
 def test_a_table_of_another_program_is_no_index(tmp_path):

@@ -112,15 +112,23 @@ def bm25_scores(task, examples, answers):
     has_candidates = isinstance(task, Reranker)  # those of a query alone are ranked
     of_query = dict.fromkeys(example.query for example in examples)
     with tempfile.TemporaryDirectory() as folder:
-        index = Index.open(Path(folder) / "index")
-        index.add({"id": number, "text": text} for number, text in enumerate(texts))
+        # English stems and stop words are not for other scripts.
+        letters = "".join(texts[:1000])
+        language = "none" if 2 * sum(map(str.isascii, letters)) < len(letters) else None
+        index = Index.open(Path(folder) / "index", language=language)
+        index.add({"id": number, "text": _in_utf8(text)} for number, text in enumerate(texts))
         for query in of_query:
-            hits = index.search_words(query, len(texts) if has_candidates else BEST)
+            hits = index.search_words(_in_utf8(query), len(texts) if has_candidates else BEST)
             of_query[query] = {texts[hit.id]: hit.score for hit in hits}
     by_words = [of_query[example.query] for example in examples]
     if has_candidates:
         by_words = [{text: scores.get(text, 0.0) for text in answer} for answer, scores in zip(answers, by_words, strict=True)]
     return {BM25: task.scores(examples, by_words)}
+
+
+def _in_utf8(text):
+    """A text with a question mark for each half of a surrogate pair, which an index cannot hold."""
+    return text.encode(errors="replace").decode()
 
 
 def _evaluated(results):

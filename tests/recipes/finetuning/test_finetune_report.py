@@ -77,6 +77,13 @@ def test_bm25_ranks_the_texts_that_the_model_ranks(task, texts, monkeypatch):
     assert set(by_words[-1].values()) <= {0.0}
 
 
+@pytest.mark.parametrize("half", ["", "\ud800"])
+def test_bm25_finds_words_without_spaces_and_text_that_is_not_utf_8_ends_no_training(half, monkeypatch):
+    task = SimpleNamespace(scores=lambda examples, answers: {"answers": answers})
+    groups = [TextGroup(f"红狐狸{half}", f"红狐狸跑了{half}", ("蓝鱼",))]
+    assert list(bm25_scores(task, groups, [{"蓝鱼": 0.5}])["bm25"]["answers"][0]) == [groups[0].positive]
+
+
 def test_the_scores_of_bm25_stand_beside_those_of_the_model():
     text = report_text({**FOUND, "bm25": {"pearson": 0.25}}, SETTINGS, False)
     assert "| score | dev | bm25 |" in text
