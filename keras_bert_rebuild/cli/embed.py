@@ -124,7 +124,7 @@ def retriever_of(path):
 
 @contextlib.contextmanager
 def encoded_by_workers(args, index):
-    """Have the workers of --engine compute the vectors of an index, if it has any."""
+    """The `Encoder` of an index whose vectors the workers of --engine compute; None if it has none, or for this process."""
     with workers_of(args, with_model=True) as workers:
 
         def vectors_of(blocks):
@@ -137,9 +137,7 @@ def encoded_by_workers(args, index):
             arguments = Path(index.settings.model), args.batch_tokens, first
             yield from mapped(make_document_encoder, arguments, itertools.chain(ahead, blocks), workers)
 
-        if workers != 1 and index.settings.model is not None:
-            index.retriever.vectors_of_blocks = vectors_of
-        yield
+        yield None if workers == 1 or index.settings.model is None else vectors_of
 
 
 def make_document_encoder(model, batch_tokens, first):

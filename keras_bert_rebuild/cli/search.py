@@ -49,9 +49,10 @@ def _index_corpus(args):
         settings = {"dtype": args.dtype, "rescoring": args.rescoring, "language": args.language, "overwrite": args.overwrite}
         index = _opened(args.output, args.model, **settings)
         documents = itertools.islice(documents_in(args.corpus), args.limit)
-        with encoded_by_workers(args, index), Bar(Console(stderr=True)) as bar:
+        with encoded_by_workers(args, index) as encoder, Bar(Console(stderr=True)) as bar:
             write = index.update if args.add else index.add
-            changes = write(documents, batch_tokens=args.batch_tokens, progress=lambda count: bar("indexing", count, None))
+            options = {"batch_tokens": args.batch_tokens, "encoder": encoder}
+            changes = write(documents, progress=lambda count: bar("indexing", count, None), **options)
         if not sum(changes):
             raise ValueError(f"expected at least one document; {args.corpus} has none.")
         print(f"vectors  {index.settings}")

@@ -1,10 +1,11 @@
 """An index: documents with their vectors and metadata, that can be changed, and searched exactly, approximately or by words."""
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,12 +15,13 @@ from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.dense_vectors import VECTOR
 from keras_bert_rebuild.search.index_state import Hit, IndexState, fused, reranked
-from keras_bert_rebuild.search.retrievers import Retriever, Scorer, block_encoder, check_numbers, checked_queries, load_retriever
+from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_numbers, checked_queries, document_encoder, load_retriever
 from keras_bert_rebuild.search.settings import IndexSettings
 from keras_bert_rebuild.search.table import Table, exists, is_remote
-from keras_bert_rebuild.search.writing import Changes, write_documents
+from keras_bert_rebuild.search.writing import Changes, Encoder, write_documents
 
 BM25 = "bm25"
+Progress: TypeAlias = Callable[[int], object] | None
 _QUERIES = 256  # queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
 _SAMPLE = 100  # documents whose vectors are the queries by which the recall of approximate search is measured
 
@@ -124,7 +126,9 @@ class Index(IndexState):
             self._retriever = retriever
         return self._retriever
 
-    def add(self, documents: Any, *, batch_tokens: int | None = None, progress: Callable[[int], object] | None = None) -> Changes:
+    def add(
+        self, documents: Any, *, batch_tokens: int | None = None, progress: Progress = None, encoder: Encoder | None = None
+    ) -> Changes:
         """Add documents with new ids; those that are in the index already are not embedded again.
 
         Args:
@@ -132,6 +136,7 @@ class Index(IndexState):
                 else `documents_in` reads: a file or folder, a DataFrame, a `datasets.Dataset`, an Arrow table.
             batch_tokens: as for `document_encoder`.
             progress: called with the number of documents finished since its last call.
+            encoder: what computes the vectors, such as copies of the model on other machines; None for the model here.
 
         Returns:
             What changed. All of it is there at once; after a kill there is nothing of it, and a repeated call goes on.
@@ -139,19 +144,20 @@ class Index(IndexState):
         Raises:
             ValueError: documents are invalid, an id occurs twice, or another document of the index has the same id.
         """
-        return self._write(documents, False, batch_tokens, progress)
+        return self._write(documents, False, batch_tokens, progress, encoder)
 
     def update(
-        self, documents: Any, *, batch_tokens: int | None = None, progress: Callable[[int], object] | None = None
+        self, documents: Any, *, batch_tokens: int | None = None, progress: Progress = None, encoder: Encoder | None = None
     ) -> Changes:
         """Add documents, in place of those with the same ids; arguments, result and errors as for `add`."""
-        return self._write(documents, True, batch_tokens, progress)
+        return self._write(documents, True, batch_tokens, progress, encoder)
 
-    def _write(self, documents, update, batch_tokens, progress):
-        vectors_of = None if self._storage is None else block_encoder(self.retriever, batch_tokens)
+    def _write(self, documents, update, batch_tokens, progress, encoder):
+        if self._storage is not None and encoder is None:
+            encoder = functools.partial(map, document_encoder(self.retriever, batch_tokens))
         with self._writing():
             changes = write_documents(
-                self.place, self.settings, vectors_of, documents_in(documents), update, self._overwrites, progress
+                self.place, self.settings, encoder, documents_in(documents), update, self._overwrites, progress
             )
         self._overwrites = False
         self.refresh()
@@ -226,7 +232,7 @@ class Index(IndexState):
         depth: int = 100,
         rescore: int | None = None,
         approximate: bool = False,
-        progress: Callable[[int], object] | None = None,
+        progress: Progress = None,
     ) -> list[list[Hit]]:
         """Find the best documents for queries.
 

@@ -1,6 +1,5 @@
 """Models that compute vectors or scores for a search, and checks of what it is given."""
 
-import functools
 import json
 import os
 import re
@@ -100,18 +99,6 @@ def document_encoder(retriever: Retriever, batch_tokens: int | None = None) -> C
             f"{type(retriever).__name__}."
         )
     return retriever.documents if own is None else own(batch_tokens)
-
-
-def block_encoder(
-    retriever: Retriever, batch_tokens: int | None = None
-) -> Callable[[Iterable[list[str]]], Iterable[Iterable[Any]]]:
-    """A function that yields, for every block of texts, their vectors. It may read blocks ahead.
-
-    That is `vectors_of_blocks` of the retriever, if it has one, such as that of copies of the model on other machines; else its
-    `document_encoder`, a block at a time. Arguments and errors as for that.
-    """
-    encode = document_encoder(retriever, batch_tokens)
-    return getattr(retriever, "vectors_of_blocks", None) or functools.partial(map, encode)
 
 
 def described(retriever: Retriever) -> dict[str, Any]:

@@ -6,7 +6,7 @@ repeated, and the documents of the index are the old ones until the last step.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from keras_bert_rebuild.search.table import DOCUMENTS, UNFINISHED, Table, drop, 
 
 # Documents per batch of an index without vectors.
 _WORDS = 8192
+
+# A function that yields, for every block of texts, their vectors; it may read blocks ahead.
+Encoder: TypeAlias = Callable[[Iterable[list[str]]], Iterable[Iterable[Any]]]
 
 
 class Changes(NamedTuple):
@@ -59,7 +62,7 @@ class Present:
 def write_documents(
     place: Any,
     settings: IndexSettings,
-    vectors_of: Callable[[Iterable[list[str]]], Iterable[Iterable[Any]]] | None,
+    encoder: Encoder | None,
     documents: Iterable[Document],
     update: bool,
     overwrite: bool,
@@ -70,7 +73,7 @@ def write_documents(
     Args:
         place: a folder, or an address of object storage.
         settings: the settings of the index.
-        vectors_of: as `block_encoder` returns it; None for an index without vectors.
+        encoder: what computes vectors; None for an index without.
         documents: the documents.
         update: whether documents replace other ones with the same ids.
         overwrite: whether they replace all documents.
@@ -109,7 +112,7 @@ def write_documents(
             elif progress is not None:
                 progress(len(batch))
 
-    for vectors in (() for _ in blocks()) if vectors_of is None else vectors_of(blocks()):
+    for vectors in (() for _ in blocks()) if encoder is None else encoder(blocks()):
         new, types_then, texts, count = read.popleft()
         if held is not None:
             unfinished.add(held, types_then)
