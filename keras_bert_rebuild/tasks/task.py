@@ -88,6 +88,7 @@ class Task(abc.ABC):
 
     outputs_of: Callable[[Iterable[Any]], Iterator[Any]] | None = None
     """A function like `outputs_of_batches` that computes on copies of the model elsewhere; None to compute here."""
+
     answers_by_id = False
     """Whether a row of its predictions has an `id` and an `answer`, so that a .json file can map one to the other."""
 
@@ -223,9 +224,8 @@ class Task(abc.ABC):
             class_weights: `{label: weight}` for tasks with one label per example; labels that are not in it have weight 1.
             **kwargs: further arguments of `compile`.
         """
-        model = self.training_model
         loss: Callable[..., keras.losses.Loss] = self.loss  # tasks with one label for each example accept weights
-        model.compile(optimizer=optimizer, loss=loss() if class_weights is None else loss(class_weights), **kwargs)
+        self.training_model.compile(optimizer=optimizer, loss=loss() if class_weights is None else loss(class_weights), **kwargs)
 
     @property
     def training_model(self) -> keras.Model:

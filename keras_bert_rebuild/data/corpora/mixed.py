@@ -57,7 +57,7 @@ class SomeDocuments:
             self.texts, last = texts[begins], np.append(begins, len(numbers))[1:] - 1
             ranges = indexes[self.texts][:, None] + np.arange(2)
             tokens = corpus.passage_starts[np.stack([numbers[begins], numbers[last] + 1], axis=1)]
-        self._tokens, begins = tokens, _sums(tokens[:, 1] - tokens[:, 0])
+        self._tokens, begins = tokens, np.append(0, np.cumsum(tokens[:, 1] - tokens[:, 0]))
         self._corpus, self._begins, self._shifts = corpus, begins, tokens[:, 0] - begins[:-1]
         self.document_starts = SelectedOffsets(corpus.document_starts, *ranges.T, tokens[:, 0], begins)
         self.num_tokens = int(begins[-1])
@@ -170,10 +170,6 @@ def _ranges(indexes):
     """Ascending indices as ranges, first and stop, int64 `(ranges, 2)`."""
     gaps = np.flatnonzero(np.diff(indexes) > 1) + 1
     return np.stack([indexes[np.append(0, gaps)], indexes[np.append(gaps, len(indexes)) - 1] + 1], axis=1)
-
-
-def _sums(lengths):
-    return np.concatenate([[0], np.cumsum(lengths)]).astype("int64")
 
 
 def window_quotas(shares):
