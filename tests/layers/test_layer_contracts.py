@@ -34,6 +34,9 @@ def check_layer(make, arrays, output_shapes, *, input_dtypes=None, trains=True, 
             assert tuple(s.shape) == tuple(e.shape) == shape, (policy, s.shape, e.shape, shape)
             assert keras.backend.standardize_dtype(s.dtype) == keras.backend.standardize_dtype(e.dtype), policy
             assert np.isfinite(_numpy(e)).all(), policy
+        if type(layer).compute_output_shape is not keras.Layer.compute_output_shape:  # which would run the layer
+            of_inputs = [a.shape for a in flat] if isinstance(arrays, list) else arrays.shape
+            assert layer.compute_output_shape(of_inputs) == output_shapes
 
         copy = type(layer).from_config(layer.get_config())
         assert copy.get_config() == layer.get_config()
