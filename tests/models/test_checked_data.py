@@ -132,6 +132,27 @@ def test_a_refused_batch_is_an_error_in_any_thread(workers):
         seen(Broken(9, workers=workers), shuffle=False)
 
 
+def test_an_interrupt_does_not_wait_for_a_batch_that_is_being_made():
+    begun, is_over, waited = threading.Event(), threading.Event(), []
+
+    class Waits(OwnDataset):
+        def __getitem__(self, index):
+            if index == 2:
+                begun.set()
+                waited.append(is_over.wait(SECONDS))
+            return super().__getitem__(index)
+
+    class Interrupts(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            assert begun.wait(SECONDS)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        seen(Waits(9, workers=3), callbacks=[Interrupts()], shuffle=False)
+    assert waited == []
+    is_over.set()
+
+
 TOKENS, SEGMENTS = np.arange(12).reshape(3, 4) % 7, np.arange(12).reshape(3, 4) % 2
 
 

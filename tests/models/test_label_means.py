@@ -189,7 +189,7 @@ def test_one_head_reports_the_mean_as_its_loss(data, weights):
     compiled(model, max_predictions=8)
     expected = pytest.approx([expected["MLM_loss"], expected["MLM_accuracy"]], rel=EXACT)
     for size in (3, 16):
-        assert model.evaluate(x, labels, batch_size=size, verbose=0) == expected, size
+        assert model.evaluate(x, labels, size, verbose=0) == expected, size  # by position, as in Keras
 
 
 @pytest.mark.slow
