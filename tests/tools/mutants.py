@@ -151,6 +151,9 @@ def main():
         for name, function, line, before, after, _ in chosen:
             print(f"{name}:{line} {function}: {before}  ->  {after}")
         return
+    for name, function, *_ in chosen[:1]:
+        if not survives((name, function, (PACKAGE / name).read_text(encoding="utf-8"))):
+            raise SystemExit(f"expected tests that pass without a change; those of {function} in {name} fail: all would count.")
     with ThreadPoolExecutor(2) as pool:
         for number, (mutant, survived) in enumerate(zip(chosen, pool.map(survives, chosen), strict=True), 1):
             name, function, line, before, after, _ = mutant
