@@ -2,8 +2,10 @@
 
 import contextlib
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,14 +18,14 @@ from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.dense_vectors import VECTOR
 from keras_bert_rebuild.search.index_state import Hit, IndexState, fused, reranked
 from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_numbers, checked_queries, document_encoder, load_retriever
-from keras_bert_rebuild.search.settings import IndexSettings
+from keras_bert_rebuild.search.settings import IndexSettings, language_of
 from keras_bert_rebuild.search.table import Table, exists, is_remote
 from keras_bert_rebuild.search.writing import Changes, Encoder, write_documents
 
 BM25 = "bm25"
 Progress: TypeAlias = Callable[[int], object] | None
 _QUERIES = 256  # queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
-_SAMPLE = 100  # documents whose vectors are the queries by which the recall of approximate search is measured
+_SAMPLE = 100  # documents by which the language is chosen, or whose vectors measure the recall of approximate search
 
 
 class Index(IndexState):
@@ -75,8 +77,9 @@ class Index(IndexState):
                 vector, or "binary", signs. Sparse: "float32" or "float16". Tokens: "float16" (default), "int8" or "float32".
             rescoring: dtype of a second copy of int8 or binary vectors of a new index, to rescore candidates: "none", "float16",
                 "float32", or for binary ones "int8". None is "int8" for binary, and "none" for others.
-            language: language of the texts of a new index, for the stems and stop words of BM25; None is English. "none" for texts
-                of several languages, or of one without spaces between words, such as Chinese: words as they are.
+            language: language of the texts of a new index, for the stems and stop words of BM25. "none" for texts of several
+                languages, or of one without spaces between words, such as Chinese: words as they are. None is English, or "none" if
+                most letters of the first documents are not those of English.
             model_path: where the model is, if `model` is an object, so that the index finds it later.
             overwrite: prepare a new index in place of the one that is there, which the first `add` or `update` replaces.
 
@@ -92,7 +95,7 @@ class Index(IndexState):
             return cls(place, None, IndexSettings.for_model(retriever, dtype, rescoring, language, name), retriever, overwrite)
         table = Table(place, snapshot=snapshot)
         settings = IndexSettings.from_schema(table.schema, place)
-        wanted = IndexSettings(None, dtype, rescoring, language or settings.language)
+        wanted = IndexSettings(None, dtype, rescoring, language or "")
         if retriever is not None:
             wanted = IndexSettings.for_model(retriever, dtype or settings.dtype, rescoring or settings.rescoring, language, name)
         settings.check_same(wanted, place)
@@ -114,12 +117,9 @@ class Index(IndexState):
         if self._retriever is None:
             self._shown()
             if self.settings.model is None:
-                what = (
-                    "has no vectors, only words: search it with by='bm25' or --bm25"
-                    if self._storage is None
-                    else "does not say where its "
-                )
-                what += "" if self._storage is None else "model is: open it with its model"
+                what = "does not say where its model is: open it with its model"
+                if self._storage is None:
+                    what = "has no vectors, only words: search it with by='bm25' or --bm25"
                 raise ValueError(f"the index at {printable(self.place)} {what}.")
             retriever = load_retriever(self.settings.model)
             self.settings.check_same(IndexSettings.for_model(retriever, None, None, None, None), self.place)
@@ -155,10 +155,12 @@ class Index(IndexState):
     def _write(self, documents, update, batch_tokens, progress, encoder):
         if self._storage is not None and encoder is None:
             encoder = functools.partial(map, document_encoder(self.retriever, batch_tokens))
+        documents = iter(documents_in(documents))
+        if not self.settings.language and (first := list(itertools.islice(documents, _SAMPLE))):
+            self.settings = replace(self.settings, language=language_of(first))
+            documents = itertools.chain(first, documents)
         with self._writing():
-            changes = write_documents(
-                self.place, self.settings, encoder, documents_in(documents), update, self._overwrites, progress
-            )
+            changes = write_documents(self.place, self.settings, encoder, documents, update, self._overwrites, progress)
         self._overwrites = False
         self.refresh()
         return changes

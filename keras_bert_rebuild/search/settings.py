@@ -1,11 +1,13 @@
 """The settings of an index: which model computes its vectors, and how they are stored."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from keras_bert_rebuild.data.retrieval import Document
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.search.dense_vectors import DenseVectors
 from keras_bert_rebuild.search.documents import HASHES, ID, TEXT, TITLE
@@ -15,6 +17,12 @@ from keras_bert_rebuild.search.token_vectors import TokenVectors
 
 STORAGES: dict[str, Any] = {"dense": DenseVectors, "sparse": SparseVectors, "tokens": TokenVectors}
 _KEY = b"keras_bert_rebuild"
+
+
+def language_of(documents: Iterable[Document]) -> str:
+    """The language of an index that none was given for: "English", or "none" if most of the letters are not those of English."""
+    letters = [letter for document in documents for letter in document.full_text[:1000] if letter.isalpha()]
+    return "none" if 2 * sum(map(str.isascii, letters)) < len(letters) else "English"
 
 
 @dataclass(frozen=True)
@@ -30,8 +38,8 @@ class IndexSettings:
     rescoring: str | None = None
     """The dtype of their second copy, or "none"."""
 
-    language: str = "English"
-    """The language of the texts, for BM25."""
+    language: str = ""
+    """The language of the texts, for BM25; empty until the first documents are there: see `language_of`."""
 
     model: str | None = None
     """The path or name of the model."""
@@ -52,11 +60,10 @@ class IndexSettings:
         Raises:
             ValueError: a value is unknown, or values contradict each other.
         """
-        language = language or "English"
         if retriever is None:
             if dtype is not None or rescoring is not None:
                 raise ValueError("dtype and rescoring are for vectors, which an index without a model does not have.")
-            return cls(language=language)
+            return cls(language=language or "")
         kind = retriever.vectors
         if kind not in STORAGES:
             raise ValueError(f"the kind of vectors must be one of {', '.join(STORAGES)}; got {kind!r}.")
@@ -68,7 +75,7 @@ class IndexSettings:
         rescoring = rescoring or modes[0]
         if rescoring not in modes:
             raise ValueError(f"rescoring of {kind} vectors stored as {dtype} must be one of {', '.join(modes)}; got {rescoring!r}.")
-        return cls(described(retriever), dtype, rescoring, language, model)
+        return cls(described(retriever), dtype, rescoring, language or "", model)
 
     @classmethod
     def from_schema(cls, schema: pa.Schema, place: Any) -> "IndexSettings":
@@ -132,7 +139,7 @@ class IndexSettings:
                 raise ValueError(f"the index at {printable(place)} has no vectors, only words: open it without a model.")
             check_same_retriever(other.retriever, self.retriever, place)
         for name in ("dtype", "rescoring", "language"):
-            if getattr(other, name) not in (None, getattr(self, name)):
+            if getattr(other, name) not in (None, "", getattr(self, name)):
                 raise ValueError(
                     f"the index at {printable(place)} has the {name} {getattr(self, name)}; got {getattr(other, name)}: build "
                     "another index."

@@ -325,6 +325,15 @@ def test_the_language_of_an_index_is_that_of_its_stems(tmp_path):
         assert [hit.id for hit in index.search([{"English": "cat", "German": "Haus"}[language]], by="bm25")[0]] == hits
 
 
+@pytest.mark.parametrize(("texts", "language"), [(["红狐狸跑了 v2", "東京に行きました"], "none"), (["Ein Café in 東京", "1 2"], "English")])
+def test_an_index_of_another_script_has_no_language_if_none_is_given(tmp_path, texts, language):
+    index = Index.open(tmp_path / "index")
+    assert index.add([]) == (0, 0, 0)
+    index.add({"id": number, "text": text} for number, text in enumerate(texts))
+    assert Index.open(tmp_path / "index").settings.language == index.settings.language == language
+    assert (index.search(["狐狸"], by="bm25")[0] != []) == (language == "none")
+
+
 def test_without_a_language_words_of_any_script_are_found_and_no_word_is_a_stop_word(tmp_path):
     index = Index.open(tmp_path / "index", language="none")
     texts = ["红狐狸跑了", "東京に行きました", "ภาษาไทยง่ายมาก", "the war of type 2"]

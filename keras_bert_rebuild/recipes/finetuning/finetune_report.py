@@ -112,10 +112,7 @@ def bm25_scores(task, examples, answers):
     has_candidates = isinstance(task, Reranker)  # those of a query alone are ranked
     of_query = dict.fromkeys(example.query for example in examples)
     with tempfile.TemporaryDirectory() as folder:
-        # English stems and stop words are not for other scripts.
-        letters = "".join(texts[:1000])
-        language = "none" if 2 * sum(map(str.isascii, letters)) < len(letters) else None
-        index = Index.open(Path(folder) / "index", language=language)
+        index = Index.open(Path(folder) / "index")
         index.add({"id": number, "text": _in_utf8(text)} for number, text in enumerate(texts))
         for query in of_query:
             hits = index.search_words(_in_utf8(query), len(texts) if has_candidates else BEST)
