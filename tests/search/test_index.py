@@ -325,7 +325,9 @@ def test_the_language_of_an_index_is_that_of_its_stems(tmp_path):
         assert [hit.id for hit in index.search([{"English": "cat", "German": "Haus"}[language]], by="bm25")[0]] == hits
 
 
-@pytest.mark.parametrize(("texts", "language"), [(["红狐狸跑了 v2", "東京に行きました"], "none"), (["Ein Café in 東京", "1 2"], "English")])
+@pytest.mark.parametrize(
+    ("texts", "language"), [(["红狐狸跑了 v2", "東京に行きました"], "none"), (["Ein Café in 東京", "1 2"], "English")]
+)
 def test_an_index_of_another_script_has_no_language_if_none_is_given(tmp_path, texts, language):
     index = Index.open(tmp_path / "index")
     assert index.add([]) == (0, 0, 0)
