@@ -9,8 +9,10 @@ import pytest
 from helpers.small_search import WIDTH, WholeNumbers, Words, WordVectors, brute_force, small_corpus, words
 
 from keras_bert_rebuild.data.retrieval import Document
+from keras_bert_rebuild.search import retrievers
 from keras_bert_rebuild.search.dense_vectors import DenseVectors
 from keras_bert_rebuild.search.index import Index
+from keras_bert_rebuild.search.retrievers import missing_judged
 
 CORPUS = [document._replace(metadata={"year": i}) for i, document in enumerate(small_corpus(60))]
 TEXTS = {document.id: document.full_text for document in CORPUS}
@@ -350,3 +352,16 @@ def test_a_table_of_another_program_is_no_index(tmp_path):
     lancedb.connect(tmp_path / "index").create_table("documents", [{"id": 1}])
     with pytest.raises(ValueError, match=r"expected an index; the table at .*index was not made by keras_bert_rebuild"):
         Index.open(tmp_path / "index")
+
+
+@pytest.mark.parametrize("part", [1, 2, 1000])
+def test_judged_documents_that_are_missing_are_listed_once(tmp_path, monkeypatch, part):
+    monkeypatch.setattr(retrievers, "_JUDGED", part)
+    texts, numbers = Index.open(tmp_path / "texts"), Index.open(tmp_path / "numbers")
+    judgements = {"q": {"7": 1, "x": 1, "a": 0}, "r": {"x": 0, "y": 1, "007": 1, "8": 2}}
+    assert missing_judged(texts, judgements) == ["7", "x", "a", "y", "007", "8"]
+    texts.add([{"id": name, "text": "x"} for name in ("a", "7", "b", "'")])
+    numbers.add([{"id": name, "text": "x"} for name in (7, 8, 9)])
+    assert missing_judged(texts, judgements) == ["x", "y", "007", "8"]
+    assert missing_judged(numbers, judgements) == ["x", "a", "y", "007"]
+    assert missing_judged(texts, {}) == []
