@@ -21,6 +21,8 @@ from keras_bert_rebuild.kernels.traits import name_of_backend, runs_on_accelerat
 
 # Seconds of work before a rate is shown: that of five texts says nothing.
 SHORTEST = 1.0
+# Seconds between two states of a bar: showing one takes longer than a GPU needs for a text.
+STATE_SECONDS = 0.05
 # A log file gets lines instead of a bar that moves: seconds between them.
 EVERY_SECONDS = 30
 
@@ -107,6 +109,8 @@ class Bar(Progress):
         super().__init__(*columns, console=console, speed_estimate_period=3600)
         self._stages = {}
         self._begun = {}  # of every stage the time and the amount when something was first done
+        self._last = None  # the stage that was shown last, and its total
+        self._updated, self._waiting = 0.0, 0  # when, and by how much it advanced since then
         self._printed = time.monotonic()
 
     def __enter__(self):
@@ -114,6 +118,7 @@ class Bar(Progress):
 
     def __exit__(self, *error):
         if self.live.is_started:
+            self._show_waiting()
             super().__exit__(*error)
 
     def get_renderables(self):
@@ -131,6 +136,21 @@ class Bar(Progress):
             done: how much was done in all, instead of `advance`.
             note: the line of numbers, if it changes.
         """
+        if (stage, total) == self._last and done is None and note is None:
+            self._waiting += advance
+            if self.get_time() - self._updated >= STATE_SECONDS:
+                self._show_waiting()
+            return
+        self._show_waiting()
+        self._last = stage, total
+        self._show(stage, advance, total, done, note)
+
+    def _show_waiting(self):
+        if self._waiting:
+            advance, self._waiting = self._waiting, 0
+            self._show(self._last[0], advance, self._last[1])
+
+    def _show(self, stage, advance, total, done=None, note=None):
         self.start()
         if stage not in self._stages:
             for task in self.tasks:  # also of unknown length: it has ended
@@ -140,7 +160,7 @@ class Bar(Progress):
         (task,) = (task for task in self.tasks if task.id == self._stages[stage])
         completed = task.completed + advance if done is None else done
         # Until something is done, a model is compiled.
-        now = self.get_time()
+        now = self._updated = self.get_time()
         if completed > 0:
             self._begun.setdefault(stage, (now, completed))
         first, amount = self._begun.get(stage, (now, completed))
@@ -248,40 +268,25 @@ class FitBar(keras.callbacks.Callback):
         self.first = self.seconds = 0.0
 
     def on_train_begin(self, logs=None):
-        self._start()
-
-    def on_test_begin(self, logs=None):
-        self._start()
-
-    def on_train_batch_end(self, batch, logs=None):
-        self._advance(logs or {})
-
-    def on_test_batch_end(self, batch, logs=None):
-        self._advance(logs or {})
-
-    def on_train_end(self, logs=None):
-        self._stop()
-
-    def on_test_end(self, logs=None):
-        self._stop()
-
-    def _start(self):
         self._started = time.perf_counter()
         self._done = 0
         self.bar = Bar(self.console, "steps")
         self.bar.line = f"  {Bar.line}"
         self.bar(FIRST)
 
-    def _advance(self, logs):
+    def on_train_batch_end(self, batch, logs=None):
         self._done += 1
         if self._done == 1:
             self.first = time.perf_counter() - self._started
             self._started = time.perf_counter()
             self.bar.remove_task(self.bar.tasks[0].id)
+        logs = logs or {}
         shown = [name for name in FITTED if name in logs] or ["loss"]
         note = "  ".join(f"{name.removesuffix('_loss')} {float(logs[name]):.2f}" for name in shown if name in logs)
         self.bar(self.stage, total=self.total, done=self._done, note=note)
 
-    def _stop(self):
+    def on_train_end(self, logs=None):
         self.seconds = time.perf_counter() - self._started
         self.bar.stop()
+
+    on_test_begin, on_test_batch_end, on_test_end = on_train_begin, on_train_batch_end, on_train_end

@@ -153,13 +153,15 @@ class Index(IndexState):
         return self._write(documents, True, batch_tokens, progress, encoder)
 
     def _write(self, documents, update, batch_tokens, progress, encoder):
-        if self._storage is not None and encoder is None:
-            encoder = functools.partial(map, document_encoder(self.retriever, batch_tokens))
-        documents = iter(documents_in(documents))
-        if not self.settings.language and (first := list(itertools.islice(documents, _SAMPLE))):
-            self.settings = replace(self.settings, language=language_of(first))
-            documents = itertools.chain(first, documents)
         with self._writing():
+            if not self._overwrites:
+                self.refresh()
+            if self._storage is not None and encoder is None:
+                encoder = functools.partial(map, document_encoder(self.retriever, batch_tokens))
+            documents = iter(documents_in(documents))
+            if not self.settings.language and (first := list(itertools.islice(documents, _SAMPLE))):
+                self.settings = replace(self.settings, language=language_of(first))
+                documents = itertools.chain(first, documents)
             changes = write_documents(self.place, self.settings, encoder, documents, update, self._overwrites, progress)
         self._overwrites = False
         self.refresh()

@@ -48,6 +48,10 @@ class IndexState:
         self._show(table)
 
     def _show(self, table):
+        if table is not None:  # another writer may have made it since
+            stored = IndexSettings.from_schema(table.schema, self.place)
+            stored.check_same(self.settings, self.place)
+            self.settings, self._storage = stored, stored.storage
         self._table, self._blocks_in_memory = table, None
 
     def __len__(self) -> int:

@@ -112,6 +112,22 @@ def test_every_stage_has_a_row_with_its_rate_and_the_time_left():
     assert re.search(r"indexing .* 30/60 texts [\d.]+ texts/s \d+:\d\d:\d\d", second)
 
 
+def test_what_advances_faster_than_anyone_sees_is_shown_together_and_whole():
+    console, updates = Console(file=io.StringIO(), width=100), []
+    bar = Bar(console, "texts")
+    bar.get_time = lambda: 7.0
+    update = bar.update
+    bar.update = lambda *args, **options: (updates.append(options.get("completed")), update(*args, **options))
+    with bar:
+        for _ in range(500):
+            bar("reading", 1)
+        for _ in range(300):
+            bar("embedding", 2, 600)
+    assert len(updates) < 8
+    assert "500/500 texts" in console.file.getvalue()
+    assert "600/600 texts" in console.file.getvalue()
+
+
 def test_there_is_no_rate_before_a_second_of_work_and_none_of_the_time_before_it():
     now = [0.0]
     console = Console(file=io.StringIO(), force_terminal=True, width=100)

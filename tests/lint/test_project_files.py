@@ -49,6 +49,20 @@ def test_both_have_the_same_figures_in_their_tables():
         assert sorted(re.findall(r"\d[\d.,]*\d|\d", english)) == sorted(re.findall(r"\d[\d.,]*\d|\d", chinese)), english
 
 
+def cells(page):
+    """What the first table of a page that compares libraries says, by row and library."""
+    table = page[page.index("\n| | here |") + 1 :].partition("\n\n")[0].splitlines()
+    (_, *libraries), _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table)
+    return {(name, library): cell for name, *values in rows for library, cell in zip(libraries, values, strict=True)}
+
+
+def test_the_readme_says_what_the_comparison_says():
+    short, whole = cells(ENGLISH), cells((ROOT / "docs" / "comparison.md").read_text(encoding="utf-8"))
+    both = short.keys() & whole.keys()
+    assert {name for name, _ in both} >= {"FSDP, ZeRO", "Decoders", "Memory and time predicted"}
+    assert {key: short[key] for key in both} == {key: whole[key] for key in both}
+
+
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["English", "Chinese"])
 def test_every_link_has_a_file(text):
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]

@@ -338,6 +338,34 @@ def test_an_index_of_another_script_has_no_language_if_none_is_given(tmp_path, t
     assert (index.search(["狐狸"], by="bm25")[0] != []) == (language == "none")
 
 
+@pytest.mark.parametrize("write", [Index.add, Index.update])
+def test_an_index_that_another_writer_made_meanwhile_keeps_its_settings(tmp_path, write):
+    place = tmp_path / "index"
+    first, second = Index.open(place, WholeNumbers()), Index.open(place, WholeNumbers())
+    others = [
+        Index.open(place, kind, dtype=dtype)
+        for kind, dtype in ((WholeNumbers(), "int8"), (WholeNumbers(name="other"), None), (Words(), None))
+    ]
+    write(first, [{"id": 1, "text": "红狐狸跑了"}])
+    for other in others:
+        for again in (lambda other=other: write(other, [{"id": 3, "text": "x"}]), other.refresh):
+            with pytest.raises(ValueError, match=r"the index at \S+"):
+                again()
+    write(second, [{"id": 2, "text": "the cats"}])
+    first.refresh()
+    assert second.settings == first.settings
+    assert first.settings.language == "none"
+    assert sorted(document.id for document in first) == [1, 2]
+
+
+def test_a_writer_of_words_takes_over_the_vectors_of_another_writer(tmp_path):
+    words_alone = Index.open(tmp_path / "index")
+    Index.open(tmp_path / "index", WholeNumbers()).add([{"id": 1, "text": "the fox"}])
+    with pytest.raises(ValueError, match="does not say where its model is"):
+        words_alone.add([{"id": 2, "text": "the cat"}])
+    assert [hit.id for hit in words_alone.search(["fox"], by="bm25")[0]] == [1]
+
+
 def test_without_a_language_words_of_any_script_are_found_and_no_word_is_a_stop_word(tmp_path):
     index = Index.open(tmp_path / "index", language="none")
     texts = ["红狐狸跑了", "東京に行きました", "ภาษาไทยง่ายมาก", "the war of type 2"]

@@ -239,10 +239,18 @@ class _Worker:
                 (path if path.exists() else path.parent).stat()  # of a checkpoint it may be the beginning of names
             self.work = getattr(importlib.import_module(module), name)(*arguments)
 
+    def _whole(self, results):
+        """Results as a list; arrays of one shape as one array, since Ray sends thousands of small ones slowly."""
+        import numpy as np
+
+        results = list(results)
+        alike = all(isinstance(each, np.ndarray) for each in results) and len({(each.shape, each.dtype) for each in results}) == 1
+        return np.stack(results) if alike else results
+
     def _answer(self, call):
         try:
             result = call()
-            return True, list(result) if hasattr(result, "__next__") else result
+            return True, self._whole(result) if hasattr(result, "__next__") else result
         except OSError as error:
             what = str(error) if error.filename is None else f"{error.filename}: {error.strerror}"
             return False, OSError(f"{what}, on the node {socket.gethostname()}: all nodes must have the same folders.")

@@ -36,7 +36,7 @@ def mapped(make, arguments, tasks, workers):
         arguments: a tuple; pickled, like tasks and results.
         tasks: an iterable, read at most `workers + 1` tasks ahead of the results.
         workers: number of processes, 1 to run in this process; or a `RayCluster`. A result that is an iterator is read lazily in
-            this process, and comes as a list from a cluster.
+            this process, and comes from a cluster as a list, or as an array of arrays of one shape.
 
     Raises:
         ValueError, OSError, MemoryError: the error of a task; ChildProcessError if a process died.
