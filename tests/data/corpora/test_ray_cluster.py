@@ -9,6 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.command_line import run_verb, save_small_model
 from helpers.small_tasks import small_task
@@ -117,6 +118,17 @@ def test_what_a_lost_node_had_to_do_is_done_by_others(cluster, here, with_model)
         prepare("corpus.txt", "vocab.txt", "whole", workers=1, block_bytes=400)
         assert len(contents(here / "lost")) > 100
         assert contents(here / "lost") == contents(here / "whole")
+
+
+def test_results_that_are_iterators_come_whole_and_arrays_of_one_shape_as_one(cluster):
+    rows = np.arange(6, dtype="float32").reshape(3, 2)
+    tasks = [[*rows], [rows[0], rows[:, 0]], [rows[0], rows[0].astype("int32")], [(1, rows[0])], []]
+    with RayCluster(cluster.address, processes=1) as workers:
+        alike, *others = mapped(functools.partial, (iter,), tasks, workers)
+    assert (alike.dtype, alike.tolist()) == ("float32", rows.tolist())
+    assert [type(other) for other in others] == [list] * 4
+    assert [row.dtype for row in others[1]] == ["float32", "int32"]
+    assert others[2][0][0] == 1
 
 
 def test_errors_of_workers_are_raised_here_and_name_the_node(cluster, tmp_path):
