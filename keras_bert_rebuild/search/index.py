@@ -32,8 +32,8 @@ class Index(IndexState):
     """Documents with vectors, in a folder or in object storage. `Index.open` opens one; the first `add` makes it.
 
     Search is exact: every document is scored, a block at a time, and up to 512 MB of vectors stay in memory for the next search. A
-    reader sees the index as it was when it was opened, whatever is written meanwhile; `refresh` shows the newest state. Writers
-    take turns.
+    reader sees the index as it was when it was opened, whatever is written meanwhile; `refresh` shows the newest state. While one
+    process writes, another one that wants to is refused.
 
     Example:
 

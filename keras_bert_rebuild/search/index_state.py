@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,7 +147,10 @@ class IndexState:
 
     def _shown(self) -> Table:
         if self._table is None:
-            raise ValueError(f"expected an index; nothing is at {printable(self.place)}: add documents first.")
+            what, then = "nothing", "add documents first"
+            if Path(self.place, "search.json").is_file():
+                what, then = "one of version 0.2", "index its documents into another folder"
+            raise ValueError(f"expected an index; {what} is at {printable(self.place)}: {then}.")
         return self._table
 
     def _take(self, rows):

@@ -374,6 +374,14 @@ def test_without_a_language_words_of_any_script_are_found_and_no_word_is_a_stop_
         assert [hit.id for hit in index.search([query], by="bm25")[0]] == [number], query
 
 
+def test_an_index_of_an_earlier_version_is_named_as_such(tmp_path):
+    (tmp_path / "search.json").touch()
+    with pytest.raises(ValueError, match=r"expected an index; one of version 0\.2 is at \S+: index its documents into another"):
+        Index.open(tmp_path).search(["x"], by="bm25")
+    with pytest.raises(ValueError, match=r"expected an index; nothing is at \S+: add documents first\."):
+        Index.open(tmp_path / "none").search(["x"], by="bm25")
+
+
 def test_a_table_of_another_program_is_no_index(tmp_path):
     import lancedb
 
