@@ -147,7 +147,7 @@ def _with_options(sentence, args):
     options = {name: f"--{option}" for name, option in NAMES.items() if hasattr(args, option.replace("-", "_"))}
     options |= {action.dest: action.option_strings[0] for action in parser_of(args.verb)._actions if action.option_strings}
     for name, option in options.items():  # what was probably meant stands in a file of settings
-        word = rf"(?<![\w/.-])(?<!did you mean )(?<!, ){name}(?![\w/-]|\.\w)" if "_" in name else rf"^{name}(?= must| needs)"
+        word = rf"(?<![\w/.-])(?<!did you mean ){name}(?![\w/-]|\.\w)" if "_" in name else rf"^{name}(?= must| needs)"
         sentence = re.sub(word, option, sentence)
     return sentence
 

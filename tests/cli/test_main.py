@@ -104,17 +104,6 @@ def test_an_os_error_is_reported_without_its_number(capsys, tmp_path, monkeypatc
     assert (code, said) == (2, "keras-bert vocab: store: No space left on device\n")
 
 
-def test_an_error_names_options_and_leaves_lists_of_columns_alone(capsys, tmp_path, monkeypatch):
-    def wrong(*_, **__):
-        raise ValueError("batch_size must be 1; got batch_size 2: a file has the columns step, learning_rate, batch_size.")
-
-    monkeypatch.setattr("keras_bert_rebuild.cli.pretrain.run", wrong)
-    _, said = refused(capsys, "pretrain", "store", "--output", str(tmp_path / "out"))
-    assert said == (
-        "keras-bert pretrain: --batch-size must be 1; got --batch-size 2: a file has the columns step, learning_rate, batch_size.\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
