@@ -102,8 +102,8 @@ class Index(IndexState):
         return cls(place, table, settings, retriever)
 
     def refresh(self) -> None:
-        """See the newest state; vectors of an unchanged one stay in memory."""
-        newest = Table(self.place) if exists(self.place) else None
+        """See the newest state, unless this one is to be overwritten; vectors of an unchanged one stay in memory."""
+        newest = Table(self.place) if exists(self.place) and not self._overwrites else None
         if newest is None or self._table is None or newest.version != self._table.version:
             self._show(newest)
 
@@ -154,8 +154,7 @@ class Index(IndexState):
 
     def _write(self, documents, update, batch_tokens, progress, encoder):
         with self._writing():
-            if not self._overwrites:
-                self.refresh()
+            self.refresh()
             if self._storage is not None and encoder is None:
                 encoder = functools.partial(map, document_encoder(self.retriever, batch_tokens))
             documents = iter(documents_in(documents))
@@ -163,7 +162,7 @@ class Index(IndexState):
                 self.settings = replace(self.settings, language=language_of(first))
                 documents = itertools.chain(first, documents)
             changes = write_documents(self.place, self.settings, encoder, documents, update, self._overwrites, progress)
-        self._overwrites = False
+        self._overwrites &= not (changes.added or changes.updated)
         self.refresh()
         return changes
 

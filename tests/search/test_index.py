@@ -358,6 +358,17 @@ def test_an_index_that_another_writer_made_meanwhile_keeps_its_settings(tmp_path
     assert sorted(document.id for document in first) == [1, 2]
 
 
+def test_an_index_is_overwritten_by_the_first_documents_and_not_before(tmp_path):
+    Index.open(tmp_path / "index", WholeNumbers()).add([{"id": 1, "text": "old"}])
+    index = Index.open(tmp_path / "index", WholeNumbers(name="other"), overwrite=True)
+    assert index.add([]) == (0, 0, 0)
+    index.refresh()
+    assert len(index) == 0
+    assert len(Index.open(tmp_path / "index")) == 1
+    index.add([{"id": 2, "text": "new"}])
+    assert [document.id for document in index] == [document.id for document in Index.open(tmp_path / "index")] == [2]
+
+
 def test_a_writer_of_words_takes_over_the_vectors_of_another_writer(tmp_path):
     words_alone = Index.open(tmp_path / "index")
     Index.open(tmp_path / "index", WholeNumbers()).add([{"id": 1, "text": "the fox"}])
