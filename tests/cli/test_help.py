@@ -107,7 +107,7 @@ def test_a_length_has_one_name_in_all_verbs():
         ("embed t -o v.npy", "there is no option -o; did you mean --output?"),
         ("embed t --gpu", "there is no option --gpu: a GPU is used where the backend finds one, and CUDA_VISIBLE_DEVICES= in"),
         (f"{FINETUNE} --lr 1 --bs 2", "there are no options --lr, --bs; did you mean --learning-rate for --lr, --batch-size for"),
-        ("prepare c --shard 1/2", "there is no option --shard: --engine ray shares the work among machines"),
+        ("prepare c --shard 1/2", "there is no option --shard: prepare --engine ray shares the work among machines"),
         ("pretrain t --evaluation-steps 3", "there is no option --evaluation-steps; did you mean --eval-batches?"),
         ("prune --heads 0.3", "there is no option --heads; did you mean --amount?"),
         ("plan --json", "there is no option --json; did you mean --format json?"),
